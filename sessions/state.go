@@ -1,0 +1,186 @@
+package sessions
+
+import (
+	"slices"
+
+	"quantscope/kernels"
+	"quantscope/quant/topology"
+)
+
+// Tensor is one matrix that a session measures. IDs are dense from 0, in the
+// order in which the checkpoint stores them.
+type Tensor struct {
+	ID         int
+	Name       string // topology.Matrix.Name
+	Source     string // the stored tensor
+	File       string // base name of the shard
+	DType      string
+	Rows, Cols int
+	Role       topology.Role
+}
+
+// Variant is a scheme with its methods. IDs are dense from 0, in the order in
+// which they were added to the session.
+type Variant struct {
+	ID            int
+	Name          string   // as requested, for instance nvfp4+mse_ge1
+	Effective     string   // what really ran; differs from Name where something fell back
+	Scheme        string   // nvfp4
+	BitsPerWeight float64  // scale overhead included
+	Multipliers   []string // labels of Tap.Multipliers, in order
+}
+
+// Record is one tap record as panes and tables use it: the figures of a
+// kernels.Tap without its histograms, except the clip depths. Figures that are
+// not defined are NaN.
+type Record struct {
+	Seq             int64 // of the event that carries it
+	AtUS            int64 // microseconds since the session was created
+	Variant, Tensor int
+	Failed          bool // no figures: the event's message says why
+
+	Cos, Rel2, RelL2, SQNR        float64
+	MaxAbsErr, Amax               float64
+	GlobalScale                   float64
+	ScaleMin, ScaleMean, ScaleMax float64
+	W2, E2                        float64 // Σw², Σ(w−q)²
+
+	Elements, Blocks, ZeroBlocks, NonFinite int64
+	ScaleHigh, ScaleLow, ScaleSubnormal     int64
+	Shallow, Deep, SubnormalClipped         int64   // blocks
+	ShallowL2, DeepL2                       float64 // shares of W2 in clipped elements
+	Depth                                   [kernels.DepthBins]uint32
+}
+
+// EventKind says what an Event reports.
+type EventKind string
+
+// Kinds of events. The set is part of the file format (docs/session.md).
+const (
+	EventCreated   EventKind = "created"  // a session began: source, settings
+	EventVariant   EventKind = "variant"  // a variant was added
+	EventStarted   EventKind = "started"  // a run over one or more variants began
+	EventTap       EventKind = "tap"      // one tensor was measured under one variant
+	EventFailed    EventKind = "failed"   // one tensor could not be measured
+	EventFallback  EventKind = "fallback" // something other than what was requested ran
+	EventFinding   EventKind = "finding"  // a defect of the checkpoint or an odd record
+	EventPaused    EventKind = "paused"
+	EventResumed   EventKind = "resumed" // after a pause, or a later process going on
+	EventCancelled EventKind = "cancelled"
+	EventStopped   EventKind = "stopped" // the run ended early on an error of the environment
+	EventFinished  EventKind = "finished"
+)
+
+// Event is one line of the session's log. Variant and Tensor are -1 where the
+// event is about neither. Tap events carry no message.
+type Event struct {
+	Seq             int64
+	AtUS            int64
+	Kind            EventKind
+	Variant, Tensor int
+	Message         string
+}
+
+// RunState is where a run stands.
+type RunState string
+
+// States of a run.
+const (
+	RunIdle        RunState = "idle" // nothing ran yet
+	RunRunning     RunState = "running"
+	RunPaused      RunState = "paused"
+	RunFinished    RunState = "finished"
+	RunCancelled   RunState = "cancelled"
+	RunStopped     RunState = "stopped"     // on an error, which is in the log
+	RunInterrupted RunState = "interrupted" // a process died; resume goes on
+)
+
+// Progress is what the status line shows. Rates are of the last few seconds of
+// a live run; they are 0 when nothing runs.
+type Progress struct {
+	State         RunState
+	Variant       int   // the one that was measured last, -1 before any
+	Done, Total   int64 // (variant, tensor) pairs of all variants of the session
+	Failed        int64
+	BytesPerSec   float64 // source bytes quantized
+	WeightsPerSec float64 // weights quantized, counted once a variant
+	ETASeconds    float64 // 0 where it is not known
+}
+
+// Meta is what a session says about its origin.
+type Meta struct {
+	Path                       string // of the session file; "" for one that is only in memory
+	SourcePath                 string // as given by the user; "demo" for the embedded one
+	SourceIdentity             string // checkpoint.Identity in hex
+	Family                     string
+	Summary                    string // one line: family, layers, experts, bytes
+	Layers, MTPLayers, Experts int
+	SourceBytes                int64
+	Targets                    string // the pattern, or "default: routed experts"
+	Program                    string // program version
+	KernelSet                  string
+	CreatedUnixMS              int64
+}
+
+// State is all that is known of a session at one moment. It belongs to one
+// reader, who brings it up to date with Apply.
+type State struct {
+	Meta     Meta
+	Tensors  []Tensor
+	Variants []Variant
+	Records  [][]Record // [variant][tensor]; Seq is 0 where nothing is known yet
+	Log      []Event    // all events but taps, in order
+	Progress Progress
+	LastSeq  int64
+	LastUS   int64
+}
+
+// Batch is what changed since the last one.
+type Batch struct {
+	Reset           *State    // not nil: forget everything, this is the new state (a replay went backwards)
+	Variants        []Variant // added, in order
+	Records         []Record  // latest of each (variant, tensor) that changed, by Seq
+	Events          []Event   // in order, none lost, without taps
+	Progress        Progress
+	LastSeq, LastUS int64
+	Closed          bool // nothing will follow
+}
+
+// Apply brings the state up to date. It takes what the batch holds.
+func (s *State) Apply(b Batch) {
+	if b.Reset != nil {
+		*s = *b.Reset
+	}
+	for _, v := range b.Variants {
+		if v.ID == len(s.Variants) {
+			s.Variants = append(s.Variants, v)
+			s.Records = append(s.Records, make([]Record, len(s.Tensors)))
+		}
+	}
+	for _, r := range b.Records {
+		if old := &s.Records[r.Variant][r.Tensor]; r.Seq > old.Seq {
+			*old = r
+		}
+	}
+	s.Log = append(s.Log, b.Events...)
+	s.Progress = b.Progress
+	s.LastSeq = max(s.LastSeq, b.LastSeq)
+	s.LastUS = max(s.LastUS, b.LastUS)
+}
+
+// Clone is a copy that shares nothing that Apply changes.
+func (s *State) Clone() *State {
+	c := *s
+	c.Variants = slices.Clone(s.Variants)
+	c.Log = slices.Clone(s.Log)
+	c.Records = make([][]Record, len(s.Records))
+	for i, r := range s.Records {
+		c.Records[i] = slices.Clone(r)
+	}
+	return &c
+}
+
+// VariantByName is the ID of a variant, or -1.
+func (s *State) VariantByName(name string) int {
+	return slices.IndexFunc(s.Variants, func(v Variant) bool { return v.Name == name })
+}
