@@ -65,5 +65,5 @@ type Player interface {
 	Pause()
 	SetSpeed(x float64) // 0.25 to 64
 	Step(events int)    // pauses; negative goes back
-	Seek(us int64)
+	SeekTo(us int64)
 }
