@@ -1,0 +1,54 @@
+package views
+
+import (
+	"regexp"
+
+	"quantscope/sessions"
+)
+
+// Filter hides tensors whose name does not match a regular expression. The zero
+// Filter hides nothing.
+type Filter struct {
+	Text  string // as typed
+	Shown []bool // by tensor ID; nil hides nothing
+	Count int    // how many are shown
+}
+
+// NewFilter compiles a filter; case is ignored unless text has upper case. A
+// leading "!" inverts it.
+func NewFilter(text string, tensors []sessions.Tensor) (Filter, error) {
+	if text == "" {
+		return Filter{Count: len(tensors)}, nil
+	}
+	pattern, invert := text, false
+	if pattern[0] == '!' {
+		pattern, invert = pattern[1:], true
+	}
+	if !hasUpper(pattern) {
+		pattern = "(?i)" + pattern
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return Filter{}, err
+	}
+	f := Filter{Text: text, Shown: make([]bool, len(tensors))}
+	for i := range tensors {
+		if re.MatchString(tensors[i].Name) != invert {
+			f.Shown[i] = true
+			f.Count++
+		}
+	}
+	return f, nil
+}
+
+func hasUpper(s string) bool {
+	for _, r := range s {
+		if 'A' <= r && r <= 'Z' {
+			return true
+		}
+	}
+	return false
+}
+
+// Shows says whether a tensor is shown.
+func (f Filter) Shows(tensor int) bool { return f.Shown == nil || f.Shown[tensor] }
