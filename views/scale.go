@@ -1,0 +1,132 @@
+package views
+
+import (
+	"math"
+	"slices"
+)
+
+// Scale maps values to colours: Lo and below is one end, Hi and above the other.
+type Scale struct {
+	Lo, Hi    float64
+	Diverging bool // around 0: Lo is −Hi
+	Flip      bool // the loud end of the colours is at Lo: smaller values are worse
+	Count     int  // finite values that it was made from
+	Under     int  // finite values below Lo
+	Over      int  // finite values above Hi
+	NonFinite int  // NaN and ±Inf, which entered nothing
+}
+
+// robustTail is the share of values that may lie beyond either limit of a
+// scale, so that one outlier does not paint all others in one colour.
+const robustTail = 0.01
+
+// RobustScale spans the 1st to the 99th percentile of the finite values. A
+// percentile is the value at rank round(p·(n−1)) of the sorted values. Without
+// finite values both limits are 0.
+func RobustScale(values []float64) Scale {
+	finite := make([]float64, 0, len(values))
+	for _, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			finite = append(finite, v)
+		}
+	}
+	s := Scale{Count: len(finite), NonFinite: len(values) - len(finite)}
+	if len(finite) == 0 {
+		return s
+	}
+	n := float64(len(finite) - 1)
+	lo, hi := int(math.Round(robustTail*n)), int(math.Round((1-robustTail)*n))
+	s.Lo = nth(finite, lo)
+	s.Hi = nth(finite, hi)
+	for _, v := range finite {
+		switch {
+		case v < s.Lo:
+			s.Under++
+		case v > s.Hi:
+			s.Over++
+		}
+	}
+	return s
+}
+
+// SymmetricScale spans −m to m with m the 99th percentile of the finite
+// magnitudes; 0 is in the middle.
+func SymmetricScale(values []float64) Scale {
+	sizes := make([]float64, 0, len(values))
+	for _, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			sizes = append(sizes, math.Abs(v))
+		}
+	}
+	s := Scale{Diverging: true, Count: len(sizes), NonFinite: len(values) - len(sizes)}
+	if len(sizes) == 0 {
+		return s
+	}
+	s.Hi = nth(sizes, int(math.Round((1-robustTail)*float64(len(sizes)-1))))
+	s.Lo = -s.Hi
+	for _, v := range values {
+		switch {
+		case math.IsInf(v, 0):
+		case v < s.Lo:
+			s.Under++
+		case v > s.Hi:
+			s.Over++
+		}
+	}
+	return s
+}
+
+// Place is where a finite value stands on the scale, 0 at the quiet end and 1
+// at the loud end; 0.5 where the scale has no width.
+func (s Scale) Place(v float64) float64 {
+	span := s.Hi - s.Lo
+	f := 0.5
+	if span > 0 && !math.IsInf(span, 0) {
+		f = (v - s.Lo) / span
+	} else if span > 0 { // limits so far apart that their difference overflows
+		f = (v/4 - s.Lo/4) / (s.Hi/4 - s.Lo/4)
+	}
+	f = min(max(f, 0), 1)
+	if s.Flip {
+		f = 1 - f
+	}
+	return f
+}
+
+// level is Place in n steps, 0 to n−1.
+func (s Scale) level(v float64, n int) int {
+	return min(int(s.Place(v)*float64(n)), n-1)
+}
+
+// nth is the value at rank k of the sorted values; it reorders them. Hoare's
+// selection with a median of three as pivot takes linear time on average.
+func nth(v []float64, k int) float64 {
+	for len(v) > 12 {
+		a, b, c := v[0], v[len(v)/2], v[len(v)-1]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := 0, len(v)-1
+		for i <= j {
+			for v[i] < pivot {
+				i++
+			}
+			for v[j] > pivot {
+				j--
+			}
+			if i <= j {
+				v[i], v[j] = v[j], v[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			v = v[:j+1]
+		case k >= i:
+			v, k = v[i:], k-i
+		default:
+			return v[k]
+		}
+	}
+	slices.Sort(v)
+	return v[k]
+}
