@@ -76,8 +76,8 @@ func SymmetricScale(values []float64) Scale {
 	return s
 }
 
-// Place is where a finite value stands on the scale, 0 at the quiet end and 1
-// at the loud end; 0.5 where the scale has no width.
+// Place is where a value stands on the scale, 0 at the quiet end and 1 at the
+// loud end; 0.5 where the scale has no width, NaN for NaN.
 func (s Scale) Place(v float64) float64 {
 	span := s.Hi - s.Lo
 	f := 0.5
@@ -85,6 +85,9 @@ func (s Scale) Place(v float64) float64 {
 		f = (v - s.Lo) / span
 	} else if span > 0 { // limits so far apart that their difference overflows
 		f = (v/4 - s.Lo/4) / (s.Hi/4 - s.Lo/4)
+	}
+	if f != f { // what is not a number has no place; a gap stays one
+		return f
 	}
 	f = min(max(f, 0), 1)
 	if s.Flip {
@@ -95,7 +98,7 @@ func (s Scale) Place(v float64) float64 {
 
 // level is Place in n steps, 0 to n−1.
 func (s Scale) level(v float64, n int) int {
-	return min(int(s.Place(v)*float64(n)), n-1)
+	return max(min(int(s.Place(v)*float64(n)), n-1), 0)
 }
 
 // nth is the value at rank k of the sorted values; it reorders them. Hoare's

@@ -1,0 +1,224 @@
+package views
+
+import (
+	"math"
+	"strings"
+)
+
+// Series is the values of one variant. Values that are not finite are gaps.
+type Series struct {
+	Name    string
+	Variant int // picks the colour and the mark
+	Values  []float64
+}
+
+// Histogram draws bins as bars over an axis, several variants beside each other
+// in each bin, or as marks over each other where the bins are too narrow.
+type Histogram struct {
+	Bins           []Series // values are counts or shares; all of the same length
+	Lo, Hi         float64  // what the first bin starts and the last one ends at
+	Labels         []string // of the bins, instead of Lo and Hi
+	XLabel, YLabel string
+	Log            bool // bar heights are logarithmic, from a decade below the smallest
+}
+
+// Render draws exactly hgt lines of exactly w cells.
+func (h Histogram) Render(t *Theme, w, hgt int) string {
+	bins := 0
+	for _, s := range h.Bins {
+		bins = max(bins, len(s.Values))
+	}
+	if w <= 0 || hgt <= 0 || bins == 0 {
+		return Block(nil, w, hgt)
+	}
+	var head []string
+	if legend := h.legend(t, w); legend != "" && hgt >= 5 {
+		head = append(head, legend)
+	}
+	rows := hgt - len(head)
+	if rows < 4 || w < 12 { // no room for axes: the first variant's shape says most
+		for _, s := range h.Bins {
+			head = append(head, t.VariantStyle(s.Variant).Render(Sparkline(s.Values, w)))
+		}
+		return Block(head, w, hgt)
+	}
+	scale := h.heights()
+	labels := scale.labels(rows - 2)
+	left := 0
+	for _, l := range labels {
+		left = max(left, Width(l.label))
+	}
+	left++ // the axis itself
+	c := newCanvas(w, rows)
+	plotW, plotH := w-left, rows-2
+	for _, l := range labels {
+		y := plotH - 1 - l.at
+		c.text(left-1-Width(l.label), y, l.label, t.ink.dim)
+	}
+	for y := range plotH {
+		c.put(left-1, y, "│", t.ink.faint)
+	}
+	// A bin takes whole cells; more bins than cells are added up.
+	size := 1
+	if bins > plotW {
+		size = (bins + plotW - 1) / plotW
+		bins = (bins + size - 1) / size
+	}
+	each := plotW / bins
+	for i, s := range h.Bins {
+		values := rebin(s.Values, (len(s.Values)+size-1)/size)
+		h.drawSeries(t, c, values, i, each, left, plotH, scale)
+	}
+	c.axisX(t, left, plotH, each*bins, h.ticks(bins, each, size))
+	return Block(append(head, c.lines(t)...), w, hgt)
+}
+
+// drawSeries draws one variant's bars, or marks where a bin is narrower than
+// the number of variants.
+func (h Histogram) drawSeries(t *Theme, c *canvas, values []float64, i, each, left, plotH int, scale heightScale) {
+	n := len(h.Bins)
+	gap := 0
+	if each >= n+1 {
+		gap = 1
+	}
+	wide := (each - gap) / n
+	ink, mark := t.variantInk(h.Bins[i].Variant), t.VariantMark(h.Bins[i].Variant)
+	for k, v := range values {
+		eighths := int(math.Round(scale.of(v) * float64(plotH*8)))
+		if v > 0 && eighths == 0 {
+			eighths = 1 // something is there
+		}
+		if wide == 0 { // over each other
+			if v > 0 {
+				c.put(left+k*each+each/2, plotH-1-min(eighths/8, plotH-1), mark, ink)
+			}
+			continue
+		}
+		for x := left + k*each + i*wide; x < left+k*each+(i+1)*wide; x++ {
+			for y := range eighths / 8 {
+				c.put(x, plotH-1-y, "█", ink)
+			}
+			if rest := eighths % 8; rest > 0 {
+				c.put(x, plotH-1-eighths/8, bars[rest-1], ink)
+			}
+			if n > 1 && ink == "" && eighths > 0 && x == left+k*each+i*wide {
+				c.put(x, plotH-1-min((eighths+7)/8, plotH-1), mark, ink)
+			}
+		}
+	}
+}
+
+// legend names what is drawn: the label of the vertical axis, and the variants
+// where there are several.
+func (h Histogram) legend(t *Theme, w int) string {
+	var parts []string
+	if h.YLabel != "" {
+		parts = append(parts, t.Dim.Render(h.YLabel))
+	}
+	if len(h.Bins) > 1 {
+		for _, s := range h.Bins {
+			parts = append(parts, t.VariantTag(s.Name, s.Variant))
+		}
+	}
+	if h.XLabel != "" {
+		parts = append(parts, t.Dim.Render("over "+h.XLabel))
+	}
+	return Truncate(strings.Join(parts, "  "), w)
+}
+
+// ticks are the labels under the bins: the bins' own, or round steps from Lo to
+// Hi.
+func (h Histogram) ticks(bins, each, size int) []tick {
+	if h.Labels != nil {
+		var out []tick
+		for i := 0; i < bins && i*size < len(h.Labels); i++ {
+			out = append(out, tick{i*each + each/2, h.Labels[i*size]})
+		}
+		return out
+	}
+	return rangeTicks(h.Lo, h.Hi, bins*each)
+}
+
+// rangeTicks are round numbers from lo to hi on an axis of n cells.
+func rangeTicks(lo, hi float64, n int) []tick {
+	if !isNumber(lo) || !isNumber(hi) || !(hi > lo) || n < 2 || !isNumber(hi-lo) {
+		return nil
+	}
+	step := niceStep((hi - lo) / max(float64(n)/12, 1))
+	if step <= 0 {
+		return nil
+	}
+	var out []tick
+	first := math.Ceil(lo/step - 1e-9)
+	for k := range n {
+		v := (first + float64(k)) * step
+		if v > hi+step*1e-9 {
+			break
+		}
+		out = append(out, tick{min(int(math.Round((v-lo)/(hi-lo)*float64(n-1))), n-1), compact(v)})
+	}
+	return out
+}
+
+// niceStep is the smallest of 1, 2, 2.5 and 5 times a power of ten that is at
+// least v.
+func niceStep(v float64) float64 {
+	p := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 2, 2.5, 5, 10} {
+		if m*p >= v*(1-1e-9) {
+			return m * p
+		}
+	}
+	return 10 * p
+}
+
+// heightScale says how high a bar is, from 0 to 1.
+type heightScale struct {
+	lo, hi float64 // values at the foot and at the top; logarithms where log
+	log    bool
+}
+
+func (h Histogram) heights() heightScale {
+	top, low := 0.0, math.Inf(1)
+	for _, s := range h.Bins {
+		for _, v := range s.Values {
+			if isNumber(v) && v > 0 {
+				top, low = max(top, v), min(low, v)
+			}
+		}
+	}
+	if h.Log && top > 0 {
+		return heightScale{math.Floor(math.Log10(low)) - 1, math.Log10(top), true}
+	}
+	return heightScale{0, top, false}
+}
+
+func (s heightScale) of(v float64) float64 {
+	if !isNumber(v) || v <= 0 || s.hi <= s.lo {
+		return 0
+	}
+	if s.log {
+		v = math.Log10(v)
+	}
+	return min(max((v-s.lo)/(s.hi-s.lo), 0), 1)
+}
+
+// labels are the values at the foot, the middle and the top of rows lines; at
+// counts lines from the foot.
+func (s heightScale) labels(rows int) []tick {
+	if s.hi <= s.lo || rows < 1 {
+		return nil
+	}
+	value := func(f float64) string {
+		v := s.lo + f*(s.hi-s.lo)
+		if s.log {
+			v = math.Pow(10, v)
+		}
+		return compact(v)
+	}
+	out := []tick{{rows - 1, value(1)}}
+	if rows >= 5 {
+		out = append(out, tick{rows/2 - 1, value(float64(rows/2) / float64(rows))})
+	}
+	return out
+}
