@@ -16,30 +16,43 @@ type Finding struct {
 
 // Model is what a checkpoint holds, tensor by tensor.
 type Model struct {
-	Family   string // model_type of the text part, or "unknown"
-	Config   Config
-	Tensors  []Named // as given
-	Roles    []Role  // parallel to Tensors
+	Family  string // the outermost model_type, or "unknown"
+	Config  Config
+	Tensors []Named // as given
+	Roles   []Role  // parallel to Tensors
+
+	// Matrices are the linear maps stored in floating point, two-dimensional
+	// tensors of every kind and parts of fused ones: by tensor, then expert, then
+	// gate before up. Kinds that are rarely quantized are among them; package
+	// recipe decides.
 	Matrices []Matrix
 	// MatrixTensor is the index in Tensors of each matrix's tensor.
 	MatrixTensor []int
 
-	Layers        int // decoder layers, MTP not included
-	MTPLayers     int
-	ExpertLayers  int // layers with routed experts, MTP not included
-	Experts       int // routed experts a layer; the largest count where layers differ
-	SharedExperts int
-	TopK          int // experts a token, 0 where the config does not say
+	Layers          int // decoder layers, MTP not included
+	MTPLayers       int // as stored
+	ExpertLayers    int // layers with routed experts, MTP not included
+	MTPExpertLayers int
+	Experts         int // routed experts of a layer, the most where layers differ
+	ExpertMatrices  int // gate, up and down of all routed experts, packed and MTP ones included
+	SharedExperts   int
+	TopK            int // experts a token, 0 where the config does not say
 
 	Tied       bool // the head shares the embedding's weights
 	HeadStored bool
 
-	Params       map[Kind]int64 // elements of weights by kind, packed ones unpacked
-	TotalParams  int64
-	ActiveParams int64 // a token, MTP and vision not included; 0 where the config does not say
+	// Params are elements of weights and biases by kind; of a packed weight the
+	// elements that it stands for. Scales and the like are not counted.
+	Params      map[Kind]int64
+	MTPParams   int64 // of TotalParams, in MTP layers
+	TotalParams int64
+	// ActiveParams is what one token uses: all but MTP, vision and the experts
+	// that are not chosen; embedding and head count whole, as on model cards. It is
+	// 0 where the config does not say how many experts are chosen.
+	ActiveParams int64
 
 	Unknown    []string  // names that no table knows
-	Unresolved []Finding // fused tensors whose layout could not be decided, with the reason
+	Unresolved []Finding // tensors whose layout could not be decided, with the reason
 	Findings   []Finding
 
 	Summary string // one line: family, layers, expert matrices, parameters

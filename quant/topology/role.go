@@ -20,6 +20,7 @@ const (
 	Router       // routing weight, bias, correction bias
 	MTPExtra     // parts only an MTP layer has: eh_proj, enorm, hnorm, shared_head
 	Vision       // anything of a vision or audio tower or its projector
+	Mixing       // what scales or mixes the residual stream: hyper-connections, layer scalars, per-layer inputs
 )
 
 // Role is what one tensor, or one matrix of a fused tensor, is in the model.
@@ -27,7 +28,7 @@ type Role struct {
 	Kind       Kind   `json:"kind"`
 	Layer      int    `json:"layer"`      // -1 outside any layer
 	Expert     int    `json:"expert"`     // -1 where there is none
-	Projection string `json:"projection"` // gate, up, down, q, k, v, o, gate_up, qkv, q_a, …; "" where the kind says it all
+	Projection string `json:"projection"` // gate, up, down, q, k, v, o, gate_up, qkv, q_a, …; a norm's own name; "" where the kind says it all
 	Param      string `json:"param"`      // weight, bias, weight_scale, …
 	MTP        bool   `json:"mtp"`        // belongs to a multi-token-prediction layer
 }
