@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"quantscope/sessions"
+	"quantscope/views/viewstest"
 )
 
 // addUp is what clipSums keeps, worked out the plain way.
@@ -29,8 +30,8 @@ func addUp(state *sessions.State, f Filter, variant int, only func(t *sessions.T
 // records and resets included, and compares with adding everything up.
 func TestClipSumsFollowTheState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tensors := modelTensors(0, 3, 2)
-		state := modelState(tensors, 1, 0)
+		tensors := viewstest.Experts(0, 2, 1, 2)
+		state := viewstest.Empty(tensors, "nvfp4")
 		f, err := NewFilter(rapid.SampledFrom([]string{"", "experts.1", "!down", "nothing"}).Draw(t, "filter"), tensors)
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +45,8 @@ func TestClipSumsFollowTheState(t *testing.T) {
 			case 0:
 				b.Variants = []sessions.Variant{{ID: len(state.Variants), Name: "later"}}
 			case 1:
-				b.Reset = modelState(tensors, 2, 5)
+				b.Reset = viewstest.Empty(tensors, "nvfp4", "nvfp4+mse")
+				viewstest.Measure(b.Reset, 1, 3)
 			default:
 				for range rapid.IntRange(0, 20).Draw(t, "records") {
 					r := anyRecord(&seed, rapid.IntRange(0, len(state.Variants)-1).Draw(t, "v"), rapid.IntRange(0, len(tensors)-1).Draw(t, "t"))
@@ -94,7 +96,7 @@ func TestClipSumLeavesOutWhatIsNotFinite(t *testing.T) {
 }
 
 func TestPlacesAreInTheModelsOrder(t *testing.T) {
-	tensors := modelTensors(1, 3, 1)
+	tensors := viewstest.Experts(1, 2, 1, 1)
 	tensors = append(tensors, sessions.Tensor{ID: len(tensors)})
 	tensors[len(tensors)-1].Role.Layer = -1
 	tensors[0], tensors[8] = tensors[8], tensors[0]

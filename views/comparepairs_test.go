@@ -11,10 +11,11 @@ import (
 
 	"quantscope/analysis/stats"
 	"quantscope/sessions"
+	"quantscope/views/viewstest"
 )
 
-func TestComparisonOfTheFixture(t *testing.T) {
-	state := modelState(modelTensors(1, 5, 16), 3, 240)
+func TestComparisonOfTheDemo(t *testing.T) {
+	state := viewstest.Demo()
 	var p pairs
 	p.rebuild(state, 0, 2, Metrics()[0])
 	p.compute(Filter{}, "", 5)
@@ -40,8 +41,8 @@ func TestComparisonOfTheFixture(t *testing.T) {
 // made from the state alone.
 func TestPairsFollowTheState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tensors := modelTensors(0, 2, 3)
-		state := modelState(tensors, 2, 0)
+		tensors := viewstest.Experts(0, 2, 0, 3)
+		state := viewstest.Empty(tensors, "nvfp4", "nvfp4+mse")
 		m := rapid.SampledFrom(Metrics()).Draw(t, "metric")
 		f, err := NewFilter(rapid.SampledFrom([]string{"", "experts.1", "nothing"}).Draw(t, "filter"), tensors)
 		if err != nil {
@@ -81,7 +82,11 @@ func TestPairsFollowTheState(t *testing.T) {
 			if isNumber(b - a) {
 				d = append(d, b-a)
 				if (b-a)*float64(m.Worse) > 0 {
-					worst = append(worst, regression{i, a, b, changeOf(m).of(a, b)})
+					c := changeOf(m).of(a, b)
+					if !isNumber(c) {
+						c = math.NaN()
+					}
+					worst = append(worst, regression{i, a, b, c})
 				}
 			}
 		}
@@ -117,10 +122,12 @@ func TestPairsFollowTheState(t *testing.T) {
 
 func TestMedianOfChanges(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 39, 40} {
-		tensors := modelTensors(0, 1, 14)[:n]
-		state := modelState(tensors, 2, n)
+		tensors := viewstest.Experts(0, 1, 0, 14)[:n]
+		state := viewstest.Empty(tensors, "nvfp4", "nvfp4+mse")
 		var want []float64
 		for i := range tensors {
+			viewstest.Measure(state, 0, i)
+			viewstest.Measure(state, 1, i)
 			state.Records[0][i].RelL2, state.Records[1][i].RelL2 = 1, 1+float64((i*17)%n)/64
 			want = append(want, 100*float64((i*17)%n)/64)
 		}
@@ -136,8 +143,7 @@ func TestMedianOfChanges(t *testing.T) {
 
 // BenchmarkPairsCompute is one comparison of the largest session.
 func BenchmarkPairsCompute(b *testing.B) {
-	tensors := modelTensors(3, 43, 288)
-	state := modelState(tensors, 2, len(tensors))
+	state := big()
 	var p pairs
 	p.rebuild(state, 0, 1, Metrics()[0])
 	for b.Loop() {
