@@ -306,7 +306,10 @@ func (p *Clipping) tensor(w, h int) string {
 	lines := []string{name, besideTable(th, &one, &whole, w, min(len(clipMeasures)+1, h-1))}
 	if h >= len(clipMeasures)+6 {
 		style := th.VariantStyle(p.scene.Variant)
-		bins := min(w-14, 40)
+		bins := 20
+		if w >= 14+40 {
+			bins = 40
+		}
 		lines = append(lines, "",
 			th.Dim.Render(Fit("depth, here", 14))+style.Render(Sparkline(depthShares(one.depth[:], one.blocks), bins)),
 			th.Dim.Render(Fit("depth, all", 14))+style.Render(Sparkline(depthShares(whole.depth[:], whole.blocks), bins)),

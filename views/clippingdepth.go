@@ -1,50 +1,72 @@
 package views
 
-import (
-	"math"
-
-	"quantscope/kernels"
-)
+import "quantscope/kernels"
 
 // depthChart draws clip depths of several variants, in per cent of all blocks,
-// with the limit between shallow and deep as an upright line. The variant
-// current is drawn bright, the others dim. It is exactly h lines of exactly w
+// with the limit between shallow and deep. It is exactly h lines of exactly w
 // cells.
 func depthChart(th *Theme, series []Series, current int, log bool, w, h int) string {
 	hist := Histogram{Bins: series, Hi: 1, YLabel: "clip depth, % of blocks", Log: log}
 	if log {
 		hist.YLabel += ", log"
 	}
-	if w < 24 || h < 7 || len(series) == 0 {
-		return hist.Render(th, w, h)
+	return markedHistogram(th, hist, current, []chartMark{{kernels.ShallowDepth, "1/16: beyond is deep"}}, w, h)
+}
+
+// chartMark is an upright line in a chart, with its name.
+type chartMark struct {
+	at    float64 // on the horizontal axis
+	label string
+}
+
+// markedHistogram draws a histogram from Lo to Hi with upright lines in it. The
+// variant current is drawn bright, the others dim. It is exactly h lines of
+// exactly w cells.
+func markedHistogram(th *Theme, hist Histogram, current int, marks []chartMark, w, h int) string {
+	bins := 0
+	for _, s := range hist.Bins {
+		bins = max(bins, len(s.Values))
 	}
-	lines := []string{hist.legend(th, w)}
-	rows := h - len(lines)
+	rows := h - 1
 	scale := hist.heights()
 	labels := scale.labels(rows - 2)
 	left := 5 // as wide as most labels, so that the plot stays where it is
 	for _, l := range labels {
 		left = max(left, Width(l.label)+1)
 	}
+	if h < 7 || bins == 0 || w < left+bins || !(hist.Hi > hist.Lo) {
+		return hist.Render(th, w, h)
+	}
 	c := newCanvas(w, rows)
-	plotH := rows - 2
-	each := max((w-left)/kernels.DepthBins, 1)
+	plotH, each := rows-2, (w-left)/bins
 	for _, l := range labels {
 		c.text(left-1-Width(l.label), plotH-1-l.at, l.label, th.ink.dim)
 	}
 	for y := range plotH {
 		c.put(left-1, y, "│", th.ink.faint)
 	}
-	limit := left + int(math.Round(kernels.ShallowDepth*float64(kernels.DepthBins*each)))
-	for y := range plotH {
-		c.put(limit, y, "┊", th.ink.accent)
+	for _, m := range marks {
+		for y := range plotH {
+			c.put(markColumn(hist, m, left, each*bins), y, "┊", th.ink.accent)
+		}
 	}
-	for i := range series {
-		hist.drawSeries(dimmed(th, series[i].Variant, current), c, series[i].Values, i, each, left, plotH, scale)
+	for i := range hist.Bins {
+		hist.drawSeries(dimmed(th, hist.Bins[i].Variant, current), c, hist.Bins[i].Values, i, each, left, plotH, scale)
 	}
-	c.text(limit+2, 0, "1/16: beyond is deep", th.ink.accent)
-	c.axisX(th, left, plotH, each*kernels.DepthBins, rangeTicks(0, 1, each*kernels.DepthBins))
-	return Block(append(lines, c.lines(th)...), w, h)
+	for i, m := range marks {
+		x := markColumn(hist, m, left, each*bins) + 2
+		if n := Width(m.label); x+n > w {
+			x -= n + 3
+		}
+		c.text(x, i, m.label, th.ink.accent)
+	}
+	c.axisX(th, left, plotH, each*bins, rangeTicks(hist.Lo, hist.Hi, each*bins))
+	return Block(append([]string{hist.legend(th, w)}, c.lines(th)...), w, h)
+}
+
+// markColumn is the column of a mark in a plot of n cells from left on.
+func markColumn(h Histogram, m chartMark, left, n int) int {
+	return left + min(int((m.at-h.Lo)/(h.Hi-h.Lo)*float64(n)+0.5), n-1)
 }
 
 // depthWidth is how wide a chart of n variants must be to show bars, one cell a

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"math"
 	"strings"
 )
 
@@ -104,16 +105,24 @@ type clipPlace struct {
 	sums  []clipSum // by variant
 }
 
-// placesTable shows a measure for each place and variant, the shown variant
-// with a bar. The first row stays, the rest scrolls so that row keep is seen.
+// trackMark is a variant's mark on a line from lo to hi in w cells: where a
+// place stands among others, when their bars would all look alike.
+func trackMark(th *Theme, v, lo, hi float64, variant, w int) string {
+	if !isNumber(v) || !(hi > lo) {
+		return th.Faint.Render(strings.Repeat("·", w))
+	}
+	at := Scale{Lo: lo, Hi: hi}.level(v, w)
+	return th.Faint.Render(strings.Repeat("·", at)) + th.VariantStyle(variant).Render(th.VariantMark(variant)) + th.Faint.Render(strings.Repeat("·", w-1-at))
+}
+
+// placesTable shows a measure for each place and variant, and where the shown
+// variant stands among the places. The first row stays, the rest scrolls so that row keep is seen.
 func placesTable(th *Theme, m clipMeasure, places []clipPlace, variants []clipRow, shown, keep, w, h int) string {
-	const barWidth = 12
-	top := 0.0
+	const track = 14
+	lo, hi := math.Inf(1), math.Inf(-1)
 	for i := range places {
-		if shown < len(places[i].sums) {
-			if v := m.of(&places[i].sums[shown]); isNumber(v) {
-				top = max(top, v)
-			}
+		if v := m.of(&places[i].sums[shown]); isNumber(v) {
+			lo, hi = min(lo, v), max(hi, v)
 		}
 	}
 	columns := []Column{{Title: ""}, {Title: "where"}}
@@ -124,7 +133,7 @@ func placesTable(th *Theme, m clipMeasure, places []clipPlace, variants []clipRo
 		}
 		columns = append(columns, Column{Title: v.short, Align: Right, Drop: drop})
 	}
-	columns = append(columns, Column{Title: "", Width: barWidth, Drop: 2}, Column{Title: "tensors", Align: Right, Drop: 3})
+	columns = append(columns, Column{Title: "less ↔ more", Width: track, Drop: 2}, Column{Title: "tensors", Align: Right, Drop: 3})
 	rows := make([][]string, len(places))
 	for i, p := range places {
 		mark := " "
@@ -135,11 +144,7 @@ func placesTable(th *Theme, m clipMeasure, places []clipPlace, variants []clipRo
 		for v := range variants {
 			row = append(row, percent(m.of(&p.sums[v])))
 		}
-		bar := ""
-		if v := m.of(&p.sums[shown]); top > 0 && isNumber(v) {
-			bar = th.VariantStyle(shown).Render(Bar(v/top, barWidth))
-		}
-		rows[i] = append(row, bar, thousands(p.total))
+		rows[i] = append(row, trackMark(th, m.of(&p.sums[shown]), lo, hi, shown, track), thousands(p.total))
 	}
 	for v := range variants {
 		alignColumn(rows, 2+v)
