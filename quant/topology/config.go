@@ -52,8 +52,9 @@ type Config struct {
 // textKeys are the keys under which multimodal configs nest the text model.
 var textKeys = []string{"text_config", "language_config", "llm_config"}
 
-// ParseConfig reads a config.json. What is not a JSON object is an error; a
-// value of the wrong type or size counts as absent and is in Notes.
+// ParseConfig reads a config.json, as checkpoint.ConfigJSON gives it. What is
+// not a JSON object is an error; a value of the wrong type or size counts as
+// absent and is in Notes.
 func ParseConfig(data []byte) (Config, error) {
 	root, err := parseObject(data)
 	if err != nil {

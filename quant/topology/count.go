@@ -56,6 +56,8 @@ func (r *resolver) paramsOf(i int) (int64, bool) {
 		return 0, true
 	case floatSize(t.DType) > 0 || t.DType == "F4":
 		return n, true
+	case role.Kind == Unknown: // integers that no table knows are not taken for codes
+		return 0, true
 	}
 	base := strings.TrimSuffix(t.Name, role.Param)
 	switch role.Param {
@@ -71,7 +73,7 @@ func (r *resolver) paramsOf(i int) (int64, bool) {
 	case "blocks":
 		return 2 * n, t.DType == "U8"
 	}
-	return 0, role.Kind == Unknown || class == ownValues
+	return 0, class == ownValues // integers beside the weights, as tables of indices
 }
 
 // packedWeight counts a weight of integer type: one byte an element, or two

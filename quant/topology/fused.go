@@ -19,7 +19,7 @@ func floatSize(dtype string) int64 {
 		return 4
 	case "BF16", "F16":
 		return 2
-	case "F8_E4M3", "F8_E5M2":
+	case "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ":
 		return 1
 	}
 	return 0
@@ -28,6 +28,8 @@ func floatSize(dtype string) int64 {
 // matrices lists the linear maps that stand in floating point.
 func (r *resolver) matrices() {
 	shapes := r.orientations()
+	r.Matrices = make([]Matrix, 0, r.atMost())
+	r.MatrixTensor = make([]int, 0, cap(r.Matrices))
 	for i := range r.Tensors {
 		t, role := &r.Tensors[i], &r.Roles[i]
 		size := floatSize(t.DType)
@@ -43,6 +45,22 @@ func (r *resolver) matrices() {
 			r.stacked(i, shapes)
 		}
 	}
+}
+
+// atMost bounds the number of matrices by the shapes.
+func (r *resolver) atMost() int {
+	n := 0
+	for i := range r.Tensors {
+		shape := r.Tensors[i].Shape
+		switch {
+		case floatSize(r.Tensors[i].DType) == 0:
+		case len(shape) == 2:
+			n++
+		case len(shape) == 3 && r.forms[i] == stacked && shape[0] <= maxStacked && r.numel[i] > 0:
+			n += 2 * int(shape[0])
+		}
+	}
+	return n
 }
 
 // addMatrix adds one matrix; offset and strides are in elements.

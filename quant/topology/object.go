@@ -18,14 +18,13 @@ const maxDepth = 64
 // object is one JSON object. Numbers are json.Number.
 type object = map[string]any
 
-// parseObject reads one JSON object as Python writes it: NaN and Infinity may
-// stand for numbers and read as null. A key that stands twice in an object is
-// an error, since programs differ on which one counts.
+// parseObject reads one JSON object. A key that stands twice in an object is an
+// error, since programs differ on which one counts.
 func parseObject(data []byte) (object, error) {
 	if len(data) > maxConfigBytes {
 		return nil, fmt.Errorf("%d bytes, more than %d", len(data), maxConfigBytes)
 	}
-	dec := json.NewDecoder(bytes.NewReader(maskNonFinite(data)))
+	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	v, err := parseValue(dec, 0)
 	if errors.Is(err, io.EOF) {
@@ -83,49 +82,4 @@ func parseValue(dec *json.Decoder, depth int) (any, error) {
 		return list, err
 	}
 	return tok, nil
-}
-
-// maskNonFinite writes null over NaN, Infinity and -Infinity outside strings.
-func maskNonFinite(data []byte) []byte {
-	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
-		return data
-	}
-	out := make([]byte, 0, len(data))
-	for i := 0; i < len(data); {
-		switch n := nonFinite(data[i:]); {
-		case n > 0:
-			out = append(out, "null"...)
-			i += n
-		case data[i] == '"':
-			end := stringEnd(data, i)
-			out = append(out, data[i:end]...)
-			i = end
-		default:
-			out = append(out, data[i])
-			i++
-		}
-	}
-	return out
-}
-
-func nonFinite(data []byte) int {
-	for _, word := range []string{"NaN", "Infinity", "-Infinity"} {
-		if bytes.HasPrefix(data, []byte(word)) {
-			return len(word)
-		}
-	}
-	return 0
-}
-
-// stringEnd is the index behind the string that starts at i.
-func stringEnd(data []byte, i int) int {
-	for i++; i < len(data); i++ {
-		switch data[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(data)
 }
