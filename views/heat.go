@@ -20,6 +20,7 @@ type Heat struct {
 	filter     Filter
 	projection string
 	fresh      []int // tensors that were measured just now
+	hideClips  bool
 
 	version uint64 // of what is seen
 	drawn   uint64 // version of the cached drawing
@@ -141,6 +142,30 @@ func (h *Heat) SetFresh(tensors []int) {
 		h.fresh = append(h.fresh[:0], tensors...)
 		h.version++
 	}
+}
+
+// SetClipMarks shows or hides the marks of deeply clipped tensors.
+func (h *Heat) SetClipMarks(on bool) {
+	if on == h.hideClips {
+		h.hideClips = !on
+		h.version++
+	}
+}
+
+// Used is the part of the size that the map really takes: cells grow in whole
+// steps only.
+func (h *Heat) Used() (w, hgt int) {
+	h.refresh()
+	l := &h.layout
+	switch {
+	case len(l.cols) == 0:
+		return 0, 0
+	case l.half:
+		hgt = l.top + (l.rows+1)/2
+	default:
+		hgt = l.top + l.rows*(l.cellH+l.gapH) - l.gapH
+	}
+	return min(l.used(), h.w), min(hgt, h.h)
 }
 
 // View is the drawing: exactly as many lines and cells as SetSize said.

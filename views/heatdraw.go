@@ -117,6 +117,9 @@ func (h *Heat) addUp() {
 		if !h.filter.Shows(t) {
 			s = Filtered
 		}
+		if s == Clipped && h.hideClips {
+			s = Measured
+		}
 		h.cells[int(p.row)/l.perRow*len(l.cols)+col].take(int32(t), s, h.values[t], h.scale)
 	}
 	for _, t := range h.fresh {

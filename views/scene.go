@@ -23,6 +23,14 @@ type Scene struct {
 
 	Detail  *Detail // of the tensor under the cursor; nil until it is there
 	Version uint64
+
+	figures  *figures               // of Metric, made when first asked for
+	stamp    uint64                 // of the latest change of a column
+	noted    int64                  // State.LastSeq of the batch that note took last
+	reasons  map[[2]int]string      // by variant and tensor, from the log
+	logSeen  int                    // events of the log that reasons holds
+	logFirst int64                  // number of the first of them
+	bucket   func(tensor int) []int // set by the map
 }
 
 // Detail is what the root fetched for one tensor.

@@ -1,0 +1,377 @@
+package views
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"quantscope/sessions"
+)
+
+// Map is the home pane: the heat map of one variant's metric, its legend and
+// the worst tensors in a line, and where there is room to spare the
+// distribution of the values.
+type Map struct {
+	scene *Scene
+	heat  *Heat
+	w, h  int
+	fresh []int // measured by the last batch, newest first
+	hunt  int   // where g put the cursor last, -1 for nowhere
+	clips bool  // clip marks are shown
+
+	synced uint64 // scene version of the last sync
+	data   uint64 // versions of the columns of the last sync
+	first  bool
+	stale  bool // something but scene and data changed
+	cached string
+}
+
+// freshCells is how many of the newest cells are brighter.
+const freshCells = 12
+
+// NewMap makes the pane.
+func NewMap(s *Scene) Pane {
+	m := &Map{scene: s, hunt: -1, clips: true, stale: true}
+	m.heat = NewHeat(NewGrid(s.State.Tensors), s.Theme)
+	s.bucket = func(tensor int) []int {
+		m.sync()
+		if b := m.heat.Bucket(tensor); len(b) > 1 {
+			return b
+		}
+		return nil
+	}
+	return m
+}
+
+// Title names metric and variant, and what one cell stands for.
+func (m *Map) Title() string {
+	m.sync()
+	s := m.scene
+	title := s.Metric.Name
+	if s.Variant >= 0 && s.Variant < len(s.State.Variants) {
+		title += " · " + Clean(s.State.Variants[s.Variant].Name)
+	}
+	layers, experts, all := m.heat.Stride()
+	word := "max"
+	if s.Metric.Worse < 0 {
+		word = "min"
+	}
+	parts := strings.Join(m.heat.grid.Parts, ", ")
+	var over []string
+	switch {
+	case s.Projection != "":
+		title += " · " + Clean(s.Projection)
+	case all:
+		over = append(over, Clean(parts))
+	case len(m.heat.grid.Parts) > 1:
+		title += " · " + Clean(parts)
+	}
+	if experts > 1 {
+		over = append(over, fmt.Sprintf("%d experts", experts))
+	}
+	if layers > 1 {
+		over = append(over, fmt.Sprintf("%d layers", layers))
+	}
+	if over != nil {
+		title += " · " + word + " over " + strings.Join(over, " × ")
+	}
+	if s.LockScale {
+		title += " · one scale"
+	}
+	return title
+}
+
+// SetSize gives the pane its size.
+func (m *Map) SetSize(w, h int) {
+	w, h = max(w, 0), max(h, 0)
+	if w != m.w || h != m.h {
+		m.w, m.h, m.stale = w, h, true
+	}
+}
+
+// Wants is the width that the map would use of w cells; the rest is better
+// given to another pane.
+func (m *Map) Wants(w, h int) int {
+	l := newHeatLayout(m.heat.grid, w, m.heatHeight(h), m.scene.Projection != "", m.scene.Theme.solid)
+	return min(l.used(), w)
+}
+
+// Apply takes in what is new: the newest cells become brighter.
+func (m *Map) Apply(b sessions.Batch) {
+	m.scene.note(&b)
+	if b.Reset != nil && len(m.scene.State.Tensors) != m.heat.grid.Tensors() {
+		m.heat = NewHeat(NewGrid(m.scene.State.Tensors), m.scene.Theme)
+		m.hunt = -1
+	}
+	fresh := m.fresh[:0]
+	if b.Progress.State == sessions.RunRunning && b.Reset == nil {
+		for i := len(b.Records) - 1; i >= 0 && len(fresh) < freshCells; i-- {
+			if b.Records[i].Variant == m.scene.Variant {
+				fresh = append(fresh, b.Records[i].Tensor)
+			}
+		}
+	}
+	m.fresh = fresh
+	m.stale = true
+}
+
+// heatHeight is how many of h lines the heat map may have: legend, worst line
+// and a blank come off, at small heights one after the other.
+func (m *Map) heatHeight(h int) int {
+	switch {
+	case h >= 12:
+		return h - 3
+	case h >= 9:
+		return h - 2
+	case h >= 6:
+		return h - 1
+	}
+	return h
+}
+
+// sync hands the scene over to the heat map.
+func (m *Map) sync() {
+	s := m.scene
+	data := m.dataVersion()
+	if m.first && !m.stale && m.synced == s.Version && m.data == data {
+		return
+	}
+	if m.heat.grid.Tensors() != len(s.State.Tensors) {
+		m.heat = NewHeat(NewGrid(s.State.Tensors), s.Theme)
+	}
+	m.first, m.stale, m.synced, m.data = true, false, s.Version, data
+	m.cached = ""
+	m.heat.SetTheme(s.Theme)
+	m.heat.SetSize(m.w, m.heatHeight(m.h))
+	m.heat.SetFilter(s.Filter)
+	m.heat.SetProjection(s.Projection)
+	m.heat.SetValues(s.Values(s.Variant), s.States(s.Variant))
+	m.heat.SetScale(m.scale())
+	m.heat.SetCursor(s.Cursor)
+	m.heat.SetFresh(m.fresh)
+	m.heat.SetClipMarks(m.clips)
+}
+
+// dataVersion changes with every figure that the map draws.
+func (m *Map) dataVersion() uint64 {
+	if !m.scene.LockScale {
+		return m.scene.column(m.scene.Variant).version
+	}
+	newest := uint64(0)
+	for v := range m.scene.State.Records {
+		newest = max(newest, m.scene.column(v).version)
+	}
+	return newest
+}
+
+// scale spans the values that are shown, of all variants where it is locked.
+func (m *Map) scale() Scale {
+	s := m.scene
+	var values []float64
+	add := func(v int) {
+		states := s.States(v)
+		for t, x := range s.Values(v) {
+			if states[t].HasValue() && s.Shown(t) {
+				values = append(values, x)
+			}
+		}
+	}
+	if s.LockScale {
+		for v := range s.State.Records {
+			add(v)
+		}
+	} else {
+		add(s.Variant)
+	}
+	scale := RobustScale(values)
+	scale.Flip = s.Metric.Worse < 0
+	return scale
+}
+
+// View draws the pane.
+func (m *Map) View() string {
+	m.sync()
+	if m.cached == "" && m.w > 0 && m.h > 0 {
+		m.cached = m.draw()
+	}
+	return m.cached
+}
+
+func (m *Map) draw() string {
+	s := m.scene
+	if m.heat.grid.Tensors() == 0 {
+		return Block([]string{s.Theme.Dim.Render("no tensors to measure")}, m.w, m.h)
+	}
+	_, used := m.heat.Used()
+	var foot []string
+	if m.h >= 12 {
+		foot = append(foot, spaces(m.w))
+	}
+	if m.h >= 6 {
+		foot = append(foot, s.Theme.ScaleLegend(m.heat.scale, s.Metric.Format, m.w))
+	}
+	if m.h >= 9 {
+		foot = append(foot, Fit(m.worstLine(), m.w))
+	}
+	room := m.h - used - len(foot)
+	if room >= 8 && m.w >= 40 {
+		foot = append(foot, spaces(m.w))
+		foot = append(foot, strings.Split(m.distribution(min(room-1, 14)), "\n")...)
+	}
+	heat := m.heat.View()
+	if len(foot) == 0 {
+		return heat
+	}
+	lines := append(strings.Split(heat, "\n")[:min(used, m.h-len(foot))], foot...)
+	for len(lines) < m.h {
+		lines = append(lines, spaces(m.w))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// worstLine names the worst tensors that are shown, as many as fit.
+func (m *Map) worstLine() string {
+	s := m.scene
+	const most = 12
+	line := s.Theme.Dim.Render("worst  ")
+	if s.Metric.Worse == 0 {
+		line = s.Theme.Dim.Render("largest  ")
+	}
+	used := Width(line)
+	for i, t := range worstOf(s, s.Variant, most) {
+		text := ShortName(&s.State.Tensors[t]) + " "
+		value := fmt.Sprintf(s.Metric.Format, s.Values(s.Variant)[t])
+		sep := ""
+		if i > 0 {
+			sep = " · "
+		}
+		n := Width(sep) + Width(text) + Width(value)
+		if used+n > m.w {
+			break
+		}
+		used += n
+		line += s.Theme.Faint.Render(sep) + s.Theme.Dim.Render(text) + s.Theme.Text.Render(value)
+	}
+	return line
+}
+
+// distribution is a histogram of the shown values, one series a variant.
+func (m *Map) distribution(h int) string {
+	s := m.scene
+	hist := Histogram{YLabel: "tensors", XLabel: s.Metric.Name}
+	lo, hi := m.heat.scale.Lo, m.heat.scale.Hi
+	variants := []int{s.Variant}
+	if s.LockScale {
+		variants = variants[:0]
+		for v := range s.State.Variants {
+			variants = append(variants, v)
+		}
+	}
+	if !(hi > lo) {
+		return Block(nil, m.w, h)
+	}
+	bins := min(max((m.w-10)/2, 8), 48)
+	for _, v := range variants {
+		counts := make([]float64, bins)
+		states := s.States(v)
+		for t, x := range s.Values(v) {
+			if states[t].HasValue() && s.Shown(t) && x >= lo && x <= hi {
+				counts[min(int((x-lo)/(hi-lo)*float64(bins)), bins-1)]++
+			}
+		}
+		hist.Bins = append(hist.Bins, Series{s.State.Variants[v].Name, v, counts})
+	}
+	hist.Lo, hist.Hi = lo, hi
+	return hist.Render(s.Theme, m.w, h)
+}
+
+// HandleKey moves the cursor.
+func (m *Map) HandleKey(k tea.KeyMsg) (handled bool, cmd tea.Cmd) {
+	m.sync()
+	far := len(m.heat.grid.place) + 1
+	to := m.scene.Cursor
+	switch k.String() {
+	case "left", "h":
+		to = m.heat.Move(-1, 0)
+	case "right", "l":
+		to = m.heat.Move(1, 0)
+	case "up", "k":
+		to = m.heat.Move(0, -1)
+	case "down", "j":
+		to = m.heat.Move(0, 1)
+	case "home":
+		to = m.heat.Move(-far, 0)
+	case "end":
+		to = m.heat.Move(far, 0)
+	case "pgup":
+		to = m.heat.Move(0, -far)
+	case "pgdown":
+		to = m.heat.Move(0, far)
+	case "g":
+		to = m.nextWorst(1)
+		m.hunt = to
+	case "G":
+		to = m.nextWorst(-1)
+		m.hunt = to
+	case "s":
+		m.scene.SetLockScale(!m.scene.LockScale)
+	case "x":
+		m.clips, m.stale = !m.clips, true
+	default:
+		return false, nil
+	}
+	m.scene.SetCursor(to)
+	return true, nil
+}
+
+// nextWorst is the tensor that follows (or precedes) the cursor in rank where g
+// put the cursor there, else the worst one.
+func (m *Map) nextWorst(step int) int {
+	s := m.scene
+	at := -1
+	if m.hunt == s.Cursor {
+		at = s.Cursor
+	}
+	if t := neighbourInRank(s, s.Variant, at, step); t >= 0 {
+		return t
+	}
+	return s.Cursor
+}
+
+// HandleMouse puts the cursor under the pointer.
+func (m *Map) HandleMouse(x, y int, msg tea.MouseMsg) (handled bool, cmd tea.Cmd) {
+	m.sync()
+	switch {
+	case msg.Action == tea.MouseActionMotion, msg.Action == tea.MouseActionPress && msg.Button == tea.MouseButtonLeft:
+		if t, ok := m.heat.At(x, y); ok {
+			m.scene.SetCursor(t)
+			return true, nil
+		}
+	case msg.Button == tea.MouseButtonWheelUp:
+		m.scene.SetCursor(m.heat.Move(0, -1))
+		return true, nil
+	case msg.Button == tea.MouseButtonWheelDown:
+		m.scene.SetCursor(m.heat.Move(0, 1))
+		return true, nil
+	}
+	return false, nil
+}
+
+// Keys lists the keys of the map.
+func (m *Map) Keys() []Key {
+	worst := ""
+	if !slices.ContainsFunc(m.scene.States(m.scene.Variant), CellState.HasValue) {
+		worst = "nothing is measured yet"
+	}
+	return []Key{
+		{Keys: []string{"left", "h", "right", "l"}, Label: "←→ hl", Help: "next cell of the layer"},
+		{Keys: []string{"up", "k", "down", "j"}, Label: "↑↓ jk", Help: "next layer"},
+		{Keys: []string{"home", "end", "pgup", "pgdown"}, Label: "home end pgup pgdn", Help: "to the edges"},
+		{Keys: []string{"g"}, Label: "g", Help: "next worst tensor", Disabled: worst},
+		{Keys: []string{"G"}, Label: "G", Help: "back to the one before", Disabled: worst},
+		{Keys: []string{"s"}, Label: "s", Help: "one colour scale for all variants"},
+		{Keys: []string{"x"}, Label: "x", Help: "clip marks"},
+	}
+}

@@ -1,0 +1,51 @@
+package views
+
+import (
+	"strconv"
+	"strings"
+
+	"quantscope/quant/topology"
+	"quantscope/sessions"
+)
+
+// ShortName says which tensor it is in as few cells as the map's axes allow:
+// L3 e7 up, L0 q; where the role says too little it is the whole name.
+func ShortName(t *sessions.Tensor) string {
+	r := &t.Role
+	if r.Layer < 0 || r.Projection == "" {
+		return Clean(t.Name)
+	}
+	layer := "L"
+	switch {
+	case r.MTP:
+		layer = "M"
+	case r.Kind == topology.Vision:
+		layer = "V"
+	}
+	name := layer + strconv.Itoa(r.Layer)
+	switch r.Kind {
+	case topology.Expert:
+		if r.Expert >= 0 {
+			name += " e" + strconv.Itoa(r.Expert)
+		}
+	case topology.SharedExpert:
+		name += " shared"
+	}
+	return name + " " + Clean(r.Projection)
+}
+
+// shortVariants are the names of variants at the heads of columns: the first
+// one whole, others without a scheme that they share with it (nvfp4, +mse,
+// +mse_ge1).
+func shortVariants(variants []sessions.Variant) []string {
+	out := make([]string, len(variants))
+	for i, v := range variants {
+		out[i] = Clean(v.Name)
+		if i > 0 && v.Scheme != "" && v.Scheme == variants[0].Scheme {
+			if rest, ok := strings.CutPrefix(v.Name, v.Scheme); ok && rest != "" {
+				out[i] = Clean(rest)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,452 @@
+package views
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"quantscope/sessions"
+)
+
+// Worst pane: the shown tensors ranked by the metric under the chosen variant,
+// those that failed or are not finite first, with the figures and ranks under
+// the other variants, and the distribution under each where there is room.
+type worstPane struct {
+	scene  *Scene
+	w, h   int
+	offset int // rank of the first row
+
+	order  []int  // shown tensors with a record; ranked up to sorted
+	sorted int    // how many of order are in their final places
+	broken int    // how many of them have no value: the first ones
+	data   uint64 // version of the column that order was made from
+	made   rankedBy
+	cursor int // tensor the pane has scrolled to last
+	drawn  worstKey
+	text   string
+}
+
+// rankedBy is what an order was made for.
+type rankedBy struct {
+	variant            int
+	metric, projection string
+	filter             string
+	valid              bool
+}
+
+// worstKey is all that the drawing depends on.
+type worstKey struct {
+	w, h, offset int
+	version      uint64
+	seq          int64
+	theme        *Theme
+	valid        bool
+}
+
+// NewWorst makes the pane.
+func NewWorst(s *Scene) Pane { return &worstPane{scene: s, cursor: -1} }
+
+// Title says what is ranked.
+func (p *worstPane) Title() string {
+	s := p.scene
+	word := "worst by "
+	if s.Metric.Worse == 0 {
+		word = "largest by "
+	}
+	title := word + s.Metric.Name
+	if s.Variant >= 0 && s.Variant < len(s.State.Variants) {
+		title += " · " + Clean(s.State.Variants[s.Variant].Name)
+	}
+	return title
+}
+
+// SetSize gives the pane its size.
+func (p *worstPane) SetSize(w, h int) { p.w, p.h = max(w, 0), max(h, 0) }
+
+// Apply takes in what is new. The ranking is made when it is drawn.
+func (p *worstPane) Apply(b sessions.Batch) { p.scene.note(&b) }
+
+// collect gathers the tensors to rank and puts those without a value first.
+func (p *worstPane) collect() {
+	s := p.scene
+	by := rankedBy{s.Variant, s.Metric.Name, s.Projection, s.Filter.Text, true}
+	data := s.column(s.Variant).version
+	if p.made == by && p.data == data {
+		return
+	}
+	p.made, p.data = by, data
+	states := s.States(s.Variant)
+	p.order = p.order[:0]
+	for t, st := range states {
+		if (st == Failed || st == NotFinite) && s.Shown(t) {
+			p.order = append(p.order, t)
+		}
+	}
+	p.broken = len(p.order)
+	slices.SortStableFunc(p.order, func(a, b int) int { return cmp.Compare(stateRank[states[b]], stateRank[states[a]]) })
+	for t, st := range states {
+		if st.HasValue() && s.Shown(t) {
+			p.order = append(p.order, t)
+		}
+	}
+	p.sorted = p.broken
+}
+
+// rank brings the first n places of the order into their final order: a
+// selection puts the right tensors there, and only they are sorted.
+func (p *worstPane) rank(n int) {
+	p.collect()
+	n = min(n, len(p.order))
+	if n <= p.sorted {
+		return
+	}
+	values, states, sign := p.scene.Values(p.scene.Variant), p.scene.States(p.scene.Variant), p.scene.worseBy()
+	less := func(a, b int) int {
+		return cmp.Or(cmp.Compare(rankKey(values[a], states[a], sign), rankKey(values[b], states[b], sign)), cmp.Compare(a, b))
+	}
+	n = min(max(n, 2*p.sorted), len(p.order)) // so that scrolling on sorts rarely
+	rest := p.order[p.sorted:]
+	if n < len(p.order) {
+		selectFirst(rest, n-p.sorted, less)
+	}
+	slices.SortFunc(rest[:n-p.sorted], less)
+	p.sorted = n
+}
+
+// selectFirst moves the k least elements to the front, in no order (Hoare's
+// selection, linear on average).
+func selectFirst(v []int, k int, less func(a, b int) int) {
+	for len(v) > 16 && k > 0 && k < len(v) {
+		a, b, c := v[0], v[len(v)/2], v[len(v)-1]
+		if less(a, b) > 0 {
+			a, b = b, a
+		}
+		if less(b, c) > 0 {
+			b = c
+		}
+		if less(a, b) > 0 {
+			b = a
+		}
+		i, j := 0, len(v)-1
+		for i <= j {
+			for less(v[i], b) < 0 {
+				i++
+			}
+			for less(v[j], b) > 0 {
+				j--
+			}
+			if i <= j {
+				v[i], v[j] = v[j], v[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			v = v[:j+1]
+		case k > i:
+			v, k = v[i:], k-i
+		default:
+			return
+		}
+	}
+	slices.SortFunc(v, less)
+}
+
+// placeOf is a tensor's place in the order, -1 where it has none. It ranks as
+// far as needed.
+func (p *worstPane) placeOf(tensor int) int {
+	s := p.scene
+	p.collect()
+	states := s.States(s.Variant)
+	if tensor < 0 || tensor >= len(states) || !s.Shown(tensor) || states[tensor] == NotYet {
+		return -1
+	}
+	if !states[tensor].HasValue() {
+		return slices.Index(p.order[:p.broken], tensor)
+	}
+	values, sign := s.Values(s.Variant), s.worseBy()
+	key := rankKey(values[tensor], states[tensor], sign)
+	place := p.broken
+	for _, t := range p.order[p.broken:] {
+		if k := rankKey(values[t], states[t], sign); k < key || k == key && t < tensor {
+			place++
+		}
+	}
+	return place
+}
+
+// rows is the number of lines for tensors.
+func (p *worstPane) rows() int {
+	n := p.h - 1 // the header
+	if p.h >= 14 {
+		n -= p.footHeight()
+	}
+	return max(n, 0)
+}
+
+// footHeight is the lines for the distributions, a blank above them included.
+func (p *worstPane) footHeight() int { return min(len(p.scene.State.Variants), 6) + 2 }
+
+// View draws the pane.
+func (p *worstPane) View() string {
+	s := p.scene
+	p.follow()
+	key := worstKey{p.w, p.h, p.offset, s.Version, s.State.LastSeq, s.Theme, true}
+	if p.drawn != key {
+		p.text = p.draw()
+		p.drawn = key
+	}
+	return p.text
+}
+
+// follow scrolls so that the tensor under the cursor is in sight when it has
+// become another one.
+func (p *worstPane) follow() {
+	s := p.scene
+	rows := p.rows()
+	if rows == 0 {
+		return
+	}
+	if s.Cursor != p.cursor {
+		p.cursor = s.Cursor
+		if at := p.placeOf(s.Cursor); at >= 0 {
+			switch {
+			case at < p.offset:
+				p.offset = at
+			case at >= p.offset+rows:
+				p.offset = at - rows + 1
+			}
+		}
+	}
+	p.collect()
+	p.offset = max(min(p.offset, len(p.order)-rows), 0)
+}
+
+func (p *worstPane) draw() string {
+	s := p.scene
+	th := s.Theme
+	rows := p.rows()
+	if p.w <= 0 || p.h <= 0 {
+		return Block(nil, p.w, p.h)
+	}
+	p.rank(p.offset + rows)
+	if len(p.order) == 0 {
+		text := "nothing is measured yet"
+		if s.Filter.Text != "" || s.Projection != "" {
+			text = "nothing measured passes the filter"
+		}
+		return Block([]string{th.Dim.Render(text)}, p.w, p.h)
+	}
+	shown := p.order[p.offset:min(p.offset+rows, len(p.order))]
+	tb := p.table(shown)
+	for i, t := range shown {
+		if t == s.Cursor {
+			tb.Cursor = i
+		}
+	}
+	foot := p.h - 1 - rows
+	if foot <= 0 {
+		return tb.Render(th, p.w, p.h)
+	}
+	return tb.Render(th, p.w, p.h-foot) + "\n" + Block(append([]string{""}, p.distributions()...), p.w, foot)
+}
+
+// table sets the rows of the given tensors.
+func (p *worstPane) table(shown []int) Table {
+	s := p.scene
+	th := s.Theme
+	names := shortVariants(s.State.Variants)
+	tb := Table{Cursor: -1, Columns: []Column{
+		{Title: "#", Align: Right},
+		{Title: "tensor", Align: Middle, Min: 10, Flex: 1},
+		{Title: names[s.Variant] + " " + th.VariantMark(s.Variant), Align: Right},
+	}}
+	others := make([]int, 0, len(s.State.Variants))
+	for v := range s.State.Variants {
+		if v != s.Variant {
+			others = append(others, v)
+		}
+	}
+	wide := p.w >= 30+16*len(others)
+	for i, v := range others {
+		tb.Columns = append(tb.Columns, Column{Title: names[v] + " " + th.VariantMark(v), Align: Right, Drop: i + 1})
+		if wide {
+			tb.Columns = append(tb.Columns, Column{Title: "#", Align: Right, Drop: i + 1})
+		}
+	}
+	numbers := make([][]string, 1+len(others))
+	order := append([]int{s.Variant}, others...)
+	for i, v := range order {
+		numbers[i] = p.numbers(v, shown)
+	}
+	ranked := make([][]int, len(others))
+	for i, v := range others {
+		if wide {
+			ranked[i], _ = ranks(s, v, shown)
+		}
+	}
+	for y, t := range shown {
+		row := []string{strconv.Itoa(p.offset + y + 1), ShortName(&s.State.Tensors[t]), numbers[0][y]}
+		if st := s.States(s.Variant)[t]; st == Failed {
+			row[0] = th.stateGlyph(Failed)
+			row[1] += "  " + s.Reason(s.Variant, t)
+		} else if st == NotFinite {
+			row[0] = th.stateGlyph(NotFinite)
+		}
+		for i := range others {
+			row = append(row, th.Dim.Render(numbers[i+1][y]))
+			if wide {
+				r := "–"
+				if ranked[i][y] > 0 {
+					r = strconv.Itoa(ranked[i][y])
+				}
+				row = append(row, th.Faint.Render(r))
+			}
+		}
+		tb.Rows = append(tb.Rows, row)
+	}
+	return tb
+}
+
+// numbers are the metric of tensors under a variant, aligned.
+func (p *worstPane) numbers(variant int, shown []int) []string {
+	s := p.scene
+	values, states := s.Values(variant), s.States(variant)
+	out := make([]string, len(shown))
+	for i, t := range shown {
+		switch {
+		case states[t].HasValue():
+			out[i] = fmt.Sprintf(s.Metric.Format, values[t])
+		case states[t] == Failed:
+			out[i] = "failed"
+		case states[t] == NotFinite:
+			out[i] = "not finite"
+		default:
+			out[i] = stateGlyphs[NotYet]
+		}
+	}
+	return AlignDecimal(out)
+}
+
+// distributions draws one sparkline a variant over one range of values.
+func (p *worstPane) distributions() []string {
+	s := p.scene
+	th := s.Theme
+	lo, hi := math.Inf(1), math.Inf(-1)
+	names := shortVariants(s.State.Variants)
+	nameW := 0
+	for v := range s.State.Variants {
+		states := s.States(v)
+		for t, x := range s.Values(v) {
+			if states[t].HasValue() && s.Shown(t) {
+				lo, hi = min(lo, x), max(hi, x)
+			}
+		}
+		nameW = max(nameW, Width(names[v])+2)
+	}
+	lines := []string{th.Dim.Render(fmt.Sprintf("%s from %s to %s", s.Metric.Name, compact(lo), compact(hi)))}
+	if lo > hi {
+		lines[0] = ""
+	}
+	bins := max(min(p.w-nameW-2, 60), 1)
+	for v := range s.State.Variants {
+		if len(lines) >= p.footHeight() {
+			break
+		}
+		counts := make([]float64, bins)
+		states := s.States(v)
+		for t, x := range s.Values(v) {
+			if states[t].HasValue() && s.Shown(t) {
+				i := 0
+				if hi > lo {
+					i = min(int((x-lo)/(hi-lo)*float64(bins)), bins-1)
+				}
+				counts[i]++
+			}
+		}
+		name := Fit(names[v]+" "+th.VariantMark(v), nameW)
+		lines = append(lines, th.VariantStyle(v).Render(name+"  "+Sparkline(counts, bins)))
+	}
+	return lines
+}
+
+// HandleKey moves the cursor through the ranking.
+func (p *worstPane) HandleKey(k tea.KeyMsg) (handled bool, cmd tea.Cmd) {
+	page := max(p.rows()-1, 1)
+	switch k.String() {
+	case "up", "k":
+		p.step(-1)
+	case "down", "j":
+		p.step(1)
+	case "pgup":
+		p.step(-page)
+	case "pgdown":
+		p.step(page)
+	case "home":
+		p.step(-len(p.scene.State.Tensors))
+	case "end":
+		p.step(len(p.scene.State.Tensors))
+	case "g":
+		p.step(1)
+	case "G":
+		p.step(-1)
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// step selects the tensor n places further down.
+func (p *worstPane) step(n int) {
+	s := p.scene
+	at := p.placeOf(s.Cursor)
+	if len(p.order) == 0 {
+		return
+	}
+	switch {
+	case at < 0:
+		at = p.offset
+	default:
+		at += n
+	}
+	at = min(max(at, 0), len(p.order)-1)
+	p.rank(at + 1)
+	s.SetCursor(p.order[at])
+}
+
+// HandleMouse selects the row under the pointer; the wheel scrolls.
+func (p *worstPane) HandleMouse(x, y int, msg tea.MouseMsg) (handled bool, cmd tea.Cmd) {
+	const lines = 3
+	switch {
+	case msg.Button == tea.MouseButtonWheelUp:
+		p.offset = max(p.offset-lines, 0)
+		return true, nil
+	case msg.Button == tea.MouseButtonWheelDown:
+		p.collect()
+		p.offset = max(min(p.offset+lines, len(p.order)-p.rows()), 0)
+		return true, nil
+	case msg.Action == tea.MouseActionPress && msg.Button == tea.MouseButtonLeft:
+		if at := p.offset + y - 1; y >= 1 && y <= p.rows() && at < len(p.order) {
+			p.rank(at + 1)
+			p.scene.SetCursor(p.order[at])
+			p.cursor = p.scene.Cursor
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Keys lists the keys of the ranking.
+func (p *worstPane) Keys() []Key {
+	return []Key{
+		{Keys: []string{"up", "k", "down", "j"}, Label: "↑↓ jk", Help: "next in rank"},
+		{Keys: []string{"pgup", "pgdown"}, Label: "pgup pgdn", Help: "a page"},
+		{Keys: []string{"home", "end"}, Label: "home end", Help: "the worst and the best"},
+		{Keys: []string{"g", "G"}, Label: "g G", Help: "next worst, and back"},
+	}
+}
