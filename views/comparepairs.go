@@ -43,13 +43,13 @@ func (c change) of(a, b float64) float64 {
 // column is what one side of a comparison needs of its records, by tensor, so
 // that a pass over all pairs reads a few arrays and not every record.
 type column struct {
-	known        []bool
+	states       []CellState
 	metric, rel2 []float64 // NaN where there is none
 	deep, blocks []int64
 }
 
 func newColumn(n int) column {
-	c := column{make([]bool, n), make([]float64, n), make([]float64, n), make([]int64, n), make([]int64, n)}
+	c := column{make([]CellState, n), make([]float64, n), make([]float64, n), make([]int64, n), make([]int64, n)}
 	for t := range n {
 		c.metric[t], c.rel2[t] = math.NaN(), math.NaN()
 	}
@@ -57,10 +57,10 @@ func newColumn(n int) column {
 }
 
 func (c *column) set(tensor int, r *sessions.Record, m Metric) {
-	c.known[tensor] = r.Seq != 0
-	c.metric[tensor], c.rel2[tensor], c.deep[tensor], c.blocks[tensor] = math.NaN(), math.NaN(), 0, 0
+	c.metric[tensor], c.states[tensor] = figureOf(m, r)
+	c.rel2[tensor], c.deep[tensor], c.blocks[tensor] = math.NaN(), 0, 0
 	if r.Seq != 0 && !r.Failed {
-		c.metric[tensor], c.rel2[tensor], c.deep[tensor], c.blocks[tensor] = m.Of(r), r.Rel2, r.Deep, r.Blocks
+		c.rel2[tensor], c.deep[tensor], c.blocks[tensor] = r.Rel2, r.Deep, r.Blocks
 	}
 }
 
@@ -82,7 +82,7 @@ type comparison struct {
 	deepA, deepB, blocksA, blocksB int64
 	low, median, high              float64 // of the changes
 	undefined                      int     // pairs whose change is not defined
-	scale                          Scale   // symmetric, of the changes
+	shared, scale                  Scale   // of both sides; symmetric, of the changes
 	worst                          []regression
 	layers, projections            []stats.Paired // of the metric, by place
 	layerRel2, projectionRel2      []stats.Paired
@@ -101,6 +101,7 @@ type pairs struct {
 	left    column    // A
 	right   column    // B
 	changes []float64 // by tensor; NaN where there is none
+	states  []CellState
 	places  places
 
 	keys, sorting []uint64
@@ -114,7 +115,7 @@ func (p *pairs) rebuild(state *sessions.State, a, b int, m Metric) {
 	p.metric, p.change, p.a, p.b = m, changeOf(m), a, b
 	p.places = newPlaces(state.Tensors)
 	p.left, p.right = newColumn(n), newColumn(n)
-	p.changes = make([]float64, n)
+	p.changes, p.states = make([]float64, n), make([]CellState, n)
 	p.keys, p.sorting = make([]uint64, 0, n), make([]uint64, n)
 	p.finite = make([]float64, 0, n)
 	for t := range n {
@@ -159,12 +160,17 @@ func (p *pairs) compute(f Filter, projection string, worst int) {
 	}
 	p.keys, p.finite = p.keys[:0], p.finite[:0]
 	for t := range p.changes {
-		p.changes[t] = math.NaN()
+		p.changes[t], p.states[t] = math.NaN(), max(p.left.states[t], p.right.states[t])
+		if p.left.states[t] == NotYet || p.right.states[t] == NotYet {
+			p.states[t] = NotYet
+		} else if p.states[t] != Failed {
+			p.states[t] = NotFinite // until its change is known
+		}
 		if !shows(f, t) || only >= 0 && int(p.places.projection[t]) != only {
 			continue
 		}
 		o.total++
-		if !p.left.known[t] || !p.right.known[t] {
+		if p.states[t] == NotYet {
 			o.missing++
 			continue
 		}
@@ -207,7 +213,7 @@ func (p *pairs) pair(o *comparison, t, worst int) {
 		o.undefined++
 		c = math.NaN()
 	} else {
-		p.changes[t] = c
+		p.changes[t], p.states[t] = c, Measured
 		p.finite = append(p.finite, c)
 	}
 	if worse != 0 && (b-a)*float64(worse) > 0 && worst > 0 {
