@@ -1,7 +1,11 @@
-// Package recipe says which matrices of a checkpoint are to be quantized.
 package recipe
 
-import "quantscope/quant/topology"
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
 
 // Matcher decides whether a name is a target.
 type Matcher interface {
@@ -9,20 +13,82 @@ type Matcher interface {
 	String() string // as the user wrote it
 }
 
-// Excluded is a tensor or matrix that a pattern named and that is not quantized.
-type Excluded struct {
-	Name, Reason string
-}
+// ErrPattern is wrapped by errors about a pattern's form.
+var ErrPattern = errors.New("target")
 
-// Selection is what is to be quantized.
-type Selection struct {
-	Matrices    []topology.Matrix
-	Description string // "default: routed experts", or the pattern
-	Excluded    []Excluded
-}
+// regexPrefix marks a regular expression, as compressed-tensors writes it.
+const regexPrefix = "re:"
 
 // ParseTarget reads one pattern.
-func ParseTarget(pattern string) (Matcher, error) { return nil, nil }
+//
+// A glob matches the whole name: * stands for any characters, dots and slashes
+// too, ? for one, [a-z] for one of a class and [!a-z] or [^a-z] for one outside
+// it; a backslash takes the next character as it is. A name that is written out
+// matches itself, brackets included.
+//
+// re:EXPR is a regular expression of Go's syntax that must match from the start
+// of the name, though not to its end, as re.match does in compressed-tensors.
+func ParseTarget(pattern string) (Matcher, error) {
+	if expr, ok := strings.CutPrefix(pattern, regexPrefix); ok {
+		if expr == "" {
+			return nil, fmt.Errorf("%w %q: the expression is empty", ErrPattern, pattern)
+		}
+		re, err := regexp.Compile("^(?:" + expr + ")")
+		if err != nil {
+			return nil, fmt.Errorf("%w %q: %w (look-ahead and look-behind are not supported)", ErrPattern, pattern, err)
+		}
+		return regexTarget{pattern, re}, nil
+	}
+	if pattern == "" {
+		return nil, fmt.Errorf("%w: a pattern is empty", ErrPattern)
+	}
+	g, err := parseGlob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w", ErrPattern, pattern, err)
+	}
+	return g, nil
+}
 
-// Select picks matrices of a model.
-func Select(model *topology.Model, targets string) (Selection, error) { return Selection{}, nil }
+// ParseTargets reads patterns that are separated by commas. A comma inside
+// brackets, braces or parentheses, or after a backslash, does not separate.
+func ParseTargets(list string) ([]Matcher, error) {
+	var out []Matcher
+	for _, pattern := range splitList(list) {
+		m, err := ParseTarget(strings.TrimSpace(pattern))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func splitList(list string) []string {
+	var out []string
+	depth, start := 0, 0
+	for i := 0; i < len(list); i++ {
+		switch list[i] {
+		case '\\':
+			i++
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			depth = max(0, depth-1)
+		case ',':
+			if depth == 0 {
+				out = append(out, list[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(out, list[start:])
+}
+
+type regexTarget struct {
+	text string
+	re   *regexp.Regexp
+}
+
+func (r regexTarget) Match(name string) bool { return r.re.MatchString(name) }
+
+func (r regexTarget) String() string { return r.text }

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // roleTable is one line for each kind of name, with the numbers of layers and
 // experts taken out of it.
 func roleTable(m *Model) string {
-	type row struct{ text, first string }
+	type row struct{ text string }
 	rows, counts := []row{}, map[string]int{}
 	for i, role := range m.Roles {
 		var segs []string
