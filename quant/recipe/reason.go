@@ -53,7 +53,10 @@ func sourceReason(m *topology.Model, i int) string {
 func alreadyQuantized(m *topology.Model, dtype string) string {
 	how := "the config does not say how"
 	if c := &m.Config; c.QuantMethod != "" {
-		how = strings.TrimSpace(c.QuantMethod + " " + c.QuantFormat)
+		how = c.QuantMethod
+		if c.QuantFormat != "" && c.QuantFormat != how {
+			how += " " + c.QuantFormat
+		}
 	}
 	return fmt.Sprintf("already quantized (%s), stored as %s", how, dtype)
 }

@@ -227,8 +227,11 @@ func (s *selector) selection(description string) (Selection, error) {
 		if len(out.Excluded) == 0 {
 			return out, fmt.Errorf("%w: %s: the checkpoint has no such matrices", ErrNothing, description)
 		}
-		return out, fmt.Errorf("%w: %s: none of %d matches can be quantized; the first, %s: %s",
-			ErrNothing, description, len(out.Excluded), out.Excluded[0].Name, out.Excluded[0].Reason)
+		none := "the only match cannot be quantized:"
+		if n := len(out.Excluded); n > 1 {
+			none = fmt.Sprintf("none of %d matches can be quantized; the first,", n)
+		}
+		return out, fmt.Errorf("%w: %s: %s %s: %s", ErrNothing, description, none, out.Excluded[0].Name, out.Excluded[0].Reason)
 	}
 	if n := len(out.Excluded); n > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("not taken: %d; the first, %s: %s", n, out.Excluded[0].Name, out.Excluded[0].Reason))

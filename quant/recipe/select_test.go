@@ -198,8 +198,8 @@ func TestNothing(t *testing.T) {
 		want          string
 	}{
 		{"vectors", "*norm*", resolve(t, moeConfig, mixed), "none of 5 matches can be quantized; the first, model.layers.0.input_layernorm.weight: a vector"},
-		{"f64", "*w9*", resolve(t, moeConfig, mixed), "the first, model.layers.1.mlp.experts.0.w9.weight: stored as F64; BF16, F16 and F32 can be quantized"},
-		{"modelopt", "", packed(`{"model_type":"qwen3_moe","quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4"}}`, topology.Named{Name: up + "weight", DType: "U8", Shape: []int64{8, 16}}, topology.Named{Name: up + "weight_scale", DType: "F8_E4M3", Shape: []int64{8, 2}}), "default: routed experts: none of 1 matches can be quantized; the first, " + up + "weight: already quantized (modelopt NVFP4), stored as U8"},
+		{"f64", "*w9*", resolve(t, moeConfig, mixed), "the only match cannot be quantized: model.layers.1.mlp.experts.0.w9.weight: stored as F64; BF16, F16 and F32 can be quantized"},
+		{"modelopt", "", packed(`{"model_type":"qwen3_moe","quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4"}}`, topology.Named{Name: up + "weight", DType: "U8", Shape: []int64{8, 16}}, topology.Named{Name: up + "weight_scale", DType: "F8_E4M3", Shape: []int64{8, 2}}), "default: routed experts: the only match cannot be quantized: " + up + "weight: already quantized (modelopt NVFP4), stored as U8"},
 		{"fp8", "*", packed(`{"model_type":"deepseek_v3","quantization_config":{"quant_method":"fp8","fmt":"e4m3"}}`, topology.Named{Name: up + "weight", DType: "F8_E4M3", Shape: []int64{8, 16}}, topology.Named{Name: up + "weight_scale_inv", DType: "F32", Shape: []int64{1, 1}}), "already quantized (fp8 e4m3), stored as F8_E4M3"},
 		{"scales", "*_scale_inv", packed("", topology.Named{Name: up + "weight_scale_inv", DType: "F32", Shape: []int64{1, 1}}), "weight_scale_inv, not a weight"},
 		{"compressed-tensors", "", packed(``, topology.Named{Name: up + "weight_packed", DType: "U8", Shape: []int64{8, 16}}), "already quantized (the config does not say how), stored as U8"},

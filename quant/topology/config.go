@@ -134,7 +134,7 @@ func (r *reader) size(limit int, keys ...string) int {
 const (
 	maxWidth     = 1 << 24
 	maxVocab     = 1 << 28
-	maxPositions = 1 << 40
+	maxPositions = 1 << 30
 )
 
 func (r *reader) sizes() {
