@@ -1,8 +1,8 @@
 package kernels
 
 import (
-	"errors"
 	"fmt"
+	"math"
 )
 
 // BlockNVFP4 is how many consecutive elements of a row share an NVFP4 scale.
@@ -17,11 +17,11 @@ type Convention uint8
 const (
 	ModelOpt       Convention = iota // weight_scale_2 = amax/2688; block scale = amax_block/(6·weight_scale_2)
 	ModelOptStatic                   // the same, block scale = (amax_block/6)·448/(amax/6)
-	CT32                             // compressed-tensors from f32: weight_global_scale = 2688/amax, a divisor
-	CT                               // compressed-tensors from bf16: two intermediates are rounded to bf16
+	CT32                             // compressed-tensors from f32: weight_global_scale = 2688·(1/amax), a divisor
+	CT                               // compressed-tensors from bf16: 1/amax, its product and amax_block/6 are rounded to bf16
 )
 
-// String is the name under which --compat offers the convention.
+// String is a short name.
 func (c Convention) String() string {
 	switch c {
 	case ModelOpt:
@@ -103,26 +103,168 @@ type NVFP4Output struct {
 	RowW2       []float64 // Rows: Σw² of each row
 }
 
-// Errors of this package that callers tell apart.
-var (
-	ErrShape       = errors.New("length does not fit the shape")
-	ErrUnsupported = errors.New("not supported")
-)
-
 // NVFP4 quantizes a matrix and measures the round trip in the same pass. With
 // out nil it only measures.
+//
+// Every input has a defined result. A block without a finite element other
+// than 0 has codes 0 and the scale that its convention gives for amax 0 (1 in
+// ModelOpt, 0.125 in compressed-tensors, 2⁻⁹ in a sweep); an all-zero matrix
+// has the global scale 1. A non-finite element gets code 0 and counts for
+// nothing but Tap.NaN and Tap.Inf. A weight_scale_2 that would underflow to 0
+// is the smallest positive f32.
+//
+// NVFP4FourOverSix follows nvidia-modelopt, whose four-over-six knows the
+// static rule for block scales only: under ModelOpt it takes that of
+// ModelOptStatic.
 func (s Set) NVFP4(m Matrix, o NVFP4Options, out *NVFP4Output) (Tap, error) {
-	return Tap{}, fmt.Errorf("nvfp4 %s: %w", o.Method, ErrUnsupported)
+	search, ok := o.Method.search()
+	if !ok {
+		return Tap{}, fmt.Errorf("%v: %w", o.Method, ErrUnsupported)
+	}
+	if o.Convention > CT {
+		return Tap{}, fmt.Errorf("nvfp4: %v: %w", o.Convention, ErrUnsupported)
+	}
+	if g := o.GlobalScale; !(g >= 0) || g > math.MaxFloat32 {
+		return Tap{}, fmt.Errorf("nvfp4: global scale %v: %w", g, ErrUnsupported)
+	}
+	if o.Method == NVFP4FourOverSix && o.Convention == ModelOpt {
+		o.Convention = ModelOptStatic
+	}
+	return s.nvfp4(m, o.Convention, search, o.GlobalScale, out)
 }
 
-// DequantizeNVFP4 decodes into dst, which has rows·cols elements. conv decides
-// how the global scale enters; the result is that of the library named by it.
-func DequantizeNVFP4(dst []float32, codes, scales []byte, globalScale float32, conv Convention, rows, cols int) error {
-	return fmt.Errorf("nvfp4 decode: %w", ErrUnsupported)
+// nvfp4 is NVFP4 for any search.
+func (s Set) nvfp4(m Matrix, conv Convention, search nvfp4Search, global float32, out *NVFP4Output) (Tap, error) {
+	if err := m.check(); err != nil {
+		return Tap{}, fmt.Errorf("nvfp4: %w", err)
+	}
+	if out == nil {
+		out = new(NVFP4Output)
+	}
+	if err := out.check(m.Rows, m.Cols); err != nil {
+		return Tap{}, fmt.Errorf("nvfp4: %w", err)
+	}
+	if s.nvfp4Blocks == nil { // a Set that was not taken from Available
+		s = Reference()
+	}
+	j := nvfp4Jobs.Get().(*nvfp4Job)
+	defer nvfp4Jobs.Put(j)
+	if m.Cols == 0 {
+		m.Rows = 0 // however many there are, there is nothing in them
+		clear(out.RowE2)
+		clear(out.RowW2)
+	}
+	j.start(m.Element, conv, search, s.finiteAbsMax(m), global)
+	out.GlobalScale = j.global
+
+	rowBytes := m.Cols * m.Element.Size()
+	rowCodes, rowScales := ceilDiv(m.Cols, 2), ceilDiv(m.Cols, BlockNVFP4)
+	for r := range m.Rows {
+		var codes, scales []byte
+		if out.Codes != nil {
+			codes = out.Codes[r*rowCodes : (r+1)*rowCodes]
+		}
+		if out.Scales != nil {
+			scales = out.Scales[r*rowScales : (r+1)*rowScales]
+		}
+		s.nvfp4Row(j, m.Data[r*rowBytes:(r+1)*rowBytes], codes, scales)
+		w2, e2 := j.tap.endRow()
+		if out.RowW2 != nil {
+			out.RowW2[r] = w2
+		}
+		if out.RowE2 != nil {
+			out.RowE2[r] = e2
+		}
+	}
+	return j.tap.record(j.scale2()), nil
 }
 
-// FirstNonFinite finds the first NaN or infinity of a matrix in row-major
-// order. ok says whether there is one.
-func FirstNonFinite(m Matrix) (row, col int, isNaN, ok bool) {
-	return 0, 0, false, false
+func (out *NVFP4Output) check(rows, cols int) error {
+	for _, o := range []struct {
+		what       string
+		wanted     bool
+		have, each int
+	}{
+		{"codes", out.Codes != nil, len(out.Codes), ceilDiv(cols, 2)},
+		{"scales", out.Scales != nil, len(out.Scales), ceilDiv(cols, BlockNVFP4)},
+		{"row errors", out.RowE2 != nil, len(out.RowE2), 1},
+		{"row norms", out.RowW2 != nil, len(out.RowW2), 1},
+	} {
+		if want, ok := product(rows, o.each); o.wanted && (!ok || o.have != want) {
+			return fmt.Errorf("%d %s for %d×%d: %w", o.have, o.what, rows, cols, ErrShape)
+		}
+	}
+	return nil
+}
+
+// finiteAbsMax is the largest finite magnitude of a matrix.
+func (s Set) finiteAbsMax(m Matrix) float32 {
+	rowBytes := m.Cols * m.Element.Size()
+	var amax uint32
+	for r := range m.Rows {
+		row := m.Data[r*rowBytes : (r+1)*rowBytes]
+		a := s.absMax(m.Element, row)
+		if a >= infF32 {
+			a = finiteAbsMaxRef(m.Element, row)
+		}
+		amax = max(amax, a)
+	}
+	return math.Float32frombits(amax)
+}
+
+// nvfp4Chunk is how many blocks are quantized at a time where the caller does
+// not want codes and scales, so that they have somewhere to go.
+const nvfp4Chunk = 256
+
+// nvfp4Row quantizes one row: runs of whole finite blocks by the set's kernel,
+// what is left block by block. codes and scales are nil where not wanted.
+func (s Set) nvfp4Row(j *nvfp4Job, src, codes, scales []byte) {
+	size := j.element.Size()
+	stride := BlockNVFP4 * size
+	for len(src) > 0 {
+		n := min(len(src)/stride, nvfp4Chunk)
+		c, sc := j.codes[:n*BlockNVFP4/2], j.scales[:n]
+		if codes != nil {
+			c = codes[:n*BlockNVFP4/2]
+		}
+		if scales != nil {
+			sc = scales[:n]
+		}
+		done := s.nvfp4Blocks(j, src[:n*stride], c, sc)
+		if codes != nil {
+			codes = codes[done*BlockNVFP4/2:]
+		}
+		if scales != nil {
+			scales = scales[done:]
+		}
+		j.tap.elements += int64(done * BlockNVFP4)
+		src = src[done*stride:]
+		if done == n && len(src) >= stride || len(src) == 0 {
+			continue
+		}
+		// The short last block, or one with an element that is not finite.
+		part := src[:min(len(src), stride)]
+		scale := j.part(part, j.codes[:BlockNVFP4/2])
+		if codes != nil {
+			codes = codes[copy(codes, j.codes[:ceilDiv(len(part)/size, 2)]):]
+		}
+		if scales != nil {
+			scales[0] = scale
+			scales = scales[1:]
+		}
+		src = src[len(part):]
+	}
+}
+
+// part quantizes a block that is short or has non-finite elements.
+func (j *nvfp4Job) part(src, codes []byte) (scale byte) {
+	t := &j.tap
+	var w nvfp4Block
+	amax, nan, inf := w.loadPart(j.element, src)
+	elements := int64(len(src) / j.element.Size())
+	t.elements += elements
+	t.nan += nan
+	t.inf += inf
+	t.padding += BlockNVFP4 - elements + nan + inf
+	return j.block(&w, amax, codes)
 }

@@ -7,11 +7,14 @@ import "slices"
 // record, so that a replay can say which code made a number.
 type Set struct {
 	Name string
+
+	absMax      func(e Element, src []byte) uint32                        // see absMaxRef
+	nvfp4Blocks func(j *nvfp4Job, src, codes, scales []byte) (blocks int) // see nvfp4BlocksRef
 }
 
 // Reference is the pure-Go set. It is the definition of every kernel and runs
 // everywhere.
-func Reference() Set { return Set{Name: "go"} }
+func Reference() Set { return Set{Name: "go", absMax: absMaxRef, nvfp4Blocks: nvfp4BlocksRef} }
 
 // Available lists what this machine can run, the reference first, the fastest
 // last.

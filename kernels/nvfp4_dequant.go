@@ -1,0 +1,40 @@
+package kernels
+
+import "fmt"
+
+// DequantizeNVFP4 decodes into dst, which has rows·cols elements; codes and
+// scales are laid out as in NVFP4Output. The result is, bit for bit, that of
+// the library that conv names: ModelOpt multiplies, q = code·(scale·global),
+// and reads code 8 as +0; compressed-tensors divides, q = code·(scale/global),
+// and reads it as −0. A NaN scale gives NaN.
+func DequantizeNVFP4(dst []float32, codes, scales []byte, globalScale float32, conv Convention, rows, cols int) error {
+	if conv > CT {
+		return fmt.Errorf("nvfp4 decode: %v: %w", conv, ErrUnsupported)
+	}
+	if n, ok := product(rows, cols); !ok || n != len(dst) {
+		return fmt.Errorf("nvfp4 decode: %d elements for %d×%d: %w", len(dst), rows, cols, ErrShape)
+	}
+	rowCodes, rowScales := ceilDiv(cols, 2), ceilDiv(cols, BlockNVFP4)
+	if n, ok := product(rows, rowCodes); !ok || n != len(codes) {
+		return fmt.Errorf("nvfp4 decode: %d code bytes for %d×%d: %w", len(codes), rows, cols, ErrShape)
+	}
+	if n, ok := product(rows, rowScales); !ok || n != len(scales) {
+		return fmt.Errorf("nvfp4 decode: %d scales for %d×%d: %w", len(scales), rows, cols, ErrShape)
+	}
+	values := e2m1Values
+	if conv == ModelOpt || conv == ModelOptStatic {
+		values[8] = 0
+	}
+	if cols == 0 {
+		return nil
+	}
+	for r := range rows {
+		row := dst[r*cols : (r+1)*cols]
+		code, scale := codes[r*rowCodes:(r+1)*rowCodes], scales[r*rowScales:(r+1)*rowScales]
+		for c := range row {
+			nibble := code[c/2] >> (c % 2 * 4) & 15
+			row[c] = float32(values[nibble] * nvfp4Step(scale[c/BlockNVFP4], globalScale, conv))
+		}
+	}
+	return nil
+}

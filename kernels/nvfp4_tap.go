@@ -1,0 +1,133 @@
+package kernels
+
+import "math"
+
+// nvfp4Lane holds running sums of every eighth element of a row.
+type nvfp4Lane struct{ w2, q2, wq, e2 float64 }
+
+// nvfp4Tap gathers what becomes a Tap. Sums are f64 in a stated order: the
+// element in column c adds to lane c mod 8 (columns count on through a row's
+// blocks; a short last block is filled up with zeros); at the end of a row the
+// lanes are added as ((0+4)+(2+6)) + ((1+5)+(3+7)), and rows in their order.
+type nvfp4Tap struct {
+	lanes [8]nvfp4Lane
+	total nvfp4Lane
+
+	elements, blocks, nan, inf, zeroBlocks int64
+	padding                                int64 // zeros in blocks that stand for no finite element
+
+	worst, amax uint32 // largest |w−q| and |w|, f32 bits
+
+	pairs      [256]int64  // use of packed bytes, which gives the use of codes
+	errorPairs [1024]int64 // bins of an even and the following odd element, five bits each
+	scaleCodes [128]int64  // E4M3 scales of blocks that are not zero
+	choices    [MultBins]int64
+
+	scaleHigh, scaleLow               int64
+	shallow, deep, subnormal          int64
+	shallowL2, deepL2, subnormalMass2 float64
+	depth                             [DepthBins]int64
+}
+
+func (t *nvfp4Tap) reset() { *t = nvfp4Tap{} }
+
+// smallestNormalE4M3 is the code of 2⁻⁶.
+const smallestNormalE4M3 = 8
+
+// scale counts the scale of a block that is not zero. It was clamped if
+// rounding alone would have given something else.
+func (t *nvfp4Tap) scale(code byte, raw float32) {
+	t.scaleCodes[code&127]++
+	rawBits := math.Float32bits(raw)
+	if rawBits > bits464 {
+		t.scaleHigh++
+	}
+	if rawBits <= bits2pm10 {
+		t.scaleLow++
+	}
+}
+
+const bits2pm10 = 0x3a800000 // f32 bits of 2⁻¹⁰, the tie that rounds to a scale of 0
+
+// clip counts a block whose largest magnitude is above the largest
+// representable one. The L2 mass of its clipped elements is summed in their
+// order.
+func (t *nvfp4Tap) clip(w *nvfp4Block, scale byte, amax, limit float64) {
+	depth := 1 - limit/amax
+	mass := 0.0
+	for _, v := range w {
+		if x := float64(v); math.Abs(x) > limit {
+			mass += x * x
+		}
+	}
+	t.depth[min(int(depth*DepthBins), DepthBins-1)]++
+	switch {
+	case scale < smallestNormalE4M3:
+		t.subnormal++
+		t.subnormalMass2 += mass
+	case depth <= ShallowDepth:
+		t.shallow++
+		t.shallowL2 += mass
+	default:
+		t.deep++
+		t.deepL2 += mass
+	}
+}
+
+// endRow adds the lanes to the totals and returns the row's Σw² and Σ(w−q)².
+func (t *nvfp4Tap) endRow() (w2, e2 float64) {
+	l := &t.lanes
+	w2 = ((l[0].w2 + l[4].w2) + (l[2].w2 + l[6].w2)) + ((l[1].w2 + l[5].w2) + (l[3].w2 + l[7].w2))
+	e2 = ((l[0].e2 + l[4].e2) + (l[2].e2 + l[6].e2)) + ((l[1].e2 + l[5].e2) + (l[3].e2 + l[7].e2))
+	t.total.w2 += w2
+	t.total.e2 += e2
+	t.total.q2 += ((l[0].q2 + l[4].q2) + (l[2].q2 + l[6].q2)) + ((l[1].q2 + l[5].q2) + (l[3].q2 + l[7].q2))
+	t.total.wq += ((l[0].wq + l[4].wq) + (l[2].wq + l[6].wq)) + ((l[1].wq + l[5].wq) + (l[3].wq + l[7].wq))
+	*l = [8]nvfp4Lane{}
+	return w2, e2
+}
+
+// record is the finished Tap.
+func (t *nvfp4Tap) record(scale2 float64) Tap {
+	r := Tap{
+		Elements: t.elements, Blocks: t.blocks, NaN: t.nan, Inf: t.inf,
+		SumW2: t.total.w2, SumQ2: t.total.q2, SumWQ: t.total.wq, SumE2: t.total.e2,
+		MaxAbsErr:   float64(math.Float32frombits(t.worst)),
+		Amax:        float64(math.Float32frombits(t.amax)),
+		GlobalScale: scale2,
+		ScaleHigh:   t.scaleHigh, ScaleLow: t.scaleLow, ZeroBlocks: t.zeroBlocks,
+		Shallow: t.shallow, Deep: t.deep, SubnormalClipped: t.subnormal,
+		ShallowL2: t.shallowL2, DeepL2: t.deepL2, SubnormalClippedL2: t.subnormalMass2,
+		Depth: t.depth, Multipliers: t.choices,
+	}
+	for pair, n := range t.pairs {
+		r.Codes[pair&15] += n
+		r.Codes[pair>>4] += n
+	}
+	for pair, n := range t.errorPairs {
+		if n != 0 {
+			r.Errors[pair&31] += n
+			r.Errors[pair>>5] += n
+		}
+	}
+	// Zeros that stand for no finite element went in as code 0 without error.
+	r.Codes[0] -= t.padding
+	r.Errors[0] -= t.padding
+	for code, n := range t.scaleCodes {
+		if n == 0 {
+			continue
+		}
+		s := float64(e4m3Values[code])
+		if r.ScaleCount == 0 {
+			r.ScaleMin = s
+		}
+		r.ScaleMax = s
+		r.ScaleSum += s * float64(n)
+		r.ScaleCount += n
+		r.Scales[code*ScaleBins/128] += n
+		if code < smallestNormalE4M3 {
+			r.ScaleSubnormal += n
+		}
+	}
+	return r
+}
