@@ -1,0 +1,111 @@
+// Package lint checks a checkpoint for defects that show in its headers and its
+// scale tensors, before anybody serves it.
+//
+// Promises: a rule reads only what its docstring says; every finding names a
+// file or a tensor, the reason with its count, and what to do; a rule that
+// cannot decide says nothing.
+package lint
+
+import (
+	"context"
+
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/topology"
+)
+
+// Severity says what a finding means for a gate.
+type Severity string
+
+// Severities.
+const (
+	Error   Severity = "error"   // the gate fails
+	Warning Severity = "warning" // worth a look; the gate passes
+)
+
+// Finding is one defect.
+type Finding struct {
+	ID       string   `json:"id"` // of the rule
+	Severity Severity `json:"severity"`
+	File     string   `json:"file"`
+	Tensor   string   `json:"tensor"`
+	Message  string   `json:"message"`
+	Fix      string   `json:"fix"`
+}
+
+// Rule is one check.
+type Rule struct {
+	ID, Help string
+	check    func(context.Context, *checkpoint.Checkpoint, *topology.Model) ([]Finding, error)
+}
+
+// Rules lists the checks in the order in which they run.
+func Rules() []Rule {
+	return []Rule{
+		{"layout", "files, index and headers agree", layout},
+		{"structure", "the tensors are those that the config declares", structure},
+		{"scale-nonfinite", "no scale is NaN or infinite", scaleNonFinite},
+	}
+}
+
+// Run runs every rule. Findings are in the order of the rules, then of the files.
+func Run(ctx context.Context, c *checkpoint.Checkpoint, m *topology.Model) ([]Finding, error) {
+	out := []Finding{}
+	for _, r := range Rules() {
+		found, err := r.check(ctx, c, m)
+		if err != nil {
+			return out, err
+		}
+		for _, f := range found {
+			f.ID = r.ID
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// Failed says whether a gate over the findings fails.
+func Failed(findings []Finding) bool {
+	for _, f := range findings {
+		if f.Severity == Error {
+			return true
+		}
+	}
+	return false
+}
+
+// layout passes on what the reader noticed; it reads nothing.
+func layout(_ context.Context, c *checkpoint.Checkpoint, _ *topology.Model) ([]Finding, error) {
+	var out []Finding
+	for _, f := range c.Findings {
+		out = append(out, Finding{
+			Severity: Error, File: f.File, Tensor: f.Tensor, Message: f.Message,
+			Fix: "write the index anew from the shards, or take the stray file away",
+		})
+	}
+	return out, nil
+}
+
+// structure passes on what the names and shapes showed; it reads nothing.
+func structure(_ context.Context, c *checkpoint.Checkpoint, m *topology.Model) ([]Finding, error) {
+	var out []Finding
+	for _, f := range m.Findings {
+		out = append(out, Finding{
+			Severity: Error, File: fileOf(c, f.Tensor), Tensor: f.Tensor, Message: f.Message,
+			Fix: "compare config.json with the source checkpoint's",
+		})
+	}
+	for _, f := range m.Unresolved {
+		out = append(out, Finding{
+			Severity: Warning, File: fileOf(c, f.Tensor), Tensor: f.Tensor, Message: f.Message,
+			Fix: "add the sizes that decide its layout to config.json",
+		})
+	}
+	return out, nil
+}
+
+func fileOf(c *checkpoint.Checkpoint, tensor string) string {
+	if t, ok := c.Lookup(tensor); ok {
+		return c.Files[t.File].Name
+	}
+	return ""
+}
