@@ -1,11 +1,5 @@
 package checkpoint
 
-import (
-	"context"
-	"encoding/hex"
-	"io/fs"
-)
-
 // Tensor is one stored tensor.
 type Tensor struct {
 	Name   string
@@ -37,14 +31,6 @@ type Finding struct {
 	Message string
 }
 
-// SideFile is a file beside the weights: tokenizer, templates, processors.
-type SideFile struct {
-	Name string
-	Size int64
-	fsys fs.FS
-	path string // of the folder, for messages
-}
-
 // Checkpoint is an opened checkpoint. Its fields are not changed after Open;
 // its methods may be called from any goroutine.
 type Checkpoint struct {
@@ -56,16 +42,8 @@ type Checkpoint struct {
 	Findings []Finding
 
 	byName map[string]int32
-}
-
-// Open opens a folder, a .safetensors file or an index.
-func Open(path string) (*Checkpoint, error) {
-	return nil, &FileError{File: path, Reason: "not opened", Err: ErrUnsupported}
-}
-
-// OpenFS opens the checkpoint in the root of a file system.
-func OpenFS(label string, fsys fs.FS) (*Checkpoint, error) {
-	return nil, &FileError{File: label, Reason: "not opened", Err: ErrUnsupported}
+	src    source
+	files  *handles
 }
 
 // Lookup finds a tensor by its name.
@@ -86,39 +64,6 @@ func (c *Checkpoint) Bytes() int64 {
 	return n
 }
 
-// ReadAt fills dst with the bytes of t from off on.
-func (c *Checkpoint) ReadAt(ctx context.Context, t *Tensor, off int64, dst []byte) error {
-	return &FileError{File: c.Path, Tensor: t.Name, Reason: "not opened", Err: ErrUnsupported}
-}
-
-// Close closes the files. No other method may run any more.
-func (c *Checkpoint) Close() error { return nil }
-
-// Identity says which checkpoint it is, wherever it lies.
-type Identity [32]byte
-
-// Identity is the checkpoint's identity.
-func (c *Checkpoint) Identity() Identity { return Identity{} }
-
-// DecodeF32 decodes len(dst) elements of raw.
-func DecodeF32(dst []float32, dt DType, raw []byte) error {
-	return ErrUnsupported
-}
-
-// Pool hands out byte buffers within a byte budget.
-type Pool struct{}
-
-// NewPool is a pool that keeps to budget bytes.
-func NewPool(budget int64) *Pool { return &Pool{} }
-
-// Get waits for a buffer of n bytes.
-func (p *Pool) Get(ctx context.Context, n int) ([]byte, error) { return make([]byte, n), ctx.Err() }
-
-// Put gives a buffer back.
-func (p *Pool) Put(b []byte) {}
-
-// String is the identity in hex.
-func (id Identity) String() string { return hex.EncodeToString(id[:]) }
-
-// Read is the whole file.
-func (s SideFile) Read() ([]byte, error) { return fs.ReadFile(s.fsys, s.Name) }
+// Close closes the files. Reads that are under way end first; later ones are
+// errors.
+func (c *Checkpoint) Close() error { return c.files.close() }

@@ -70,8 +70,9 @@ func ParseDType(name string) (DType, bool) {
 	return 0, false
 }
 
-// byteSize is the number of bytes of a tensor; ok is false where a product
-// overflows int64 or where 4-bit elements do not fill whole bytes.
+// byteSize is the number of bytes of a tensor; ok is false where the number of
+// elements overflows int64 or that of bits overflows uint64 (2 EiB and above),
+// or where 4-bit elements do not fill whole bytes.
 func byteSize(d DType, shape []int64) (size int64, ok bool) {
 	n, ok := elements(shape)
 	if !ok || d.Bits() == 0 {

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -32,7 +33,7 @@ func (e *FileError) Error() string {
 	}
 	b.WriteString(": ")
 	b.WriteString(e.Reason)
-	if e.Err != nil && e.Err != ErrUnsupported {
+	if e.Err != nil && e.Err != ErrUnsupported && e.Err != fs.ErrNotExist { // the reason has said as much
 		if e.Reason != "" {
 			b.WriteString(": ")
 		}
@@ -73,4 +74,16 @@ func printable(s string) string {
 		}
 	}
 	return s
+}
+
+// shapeText is a shape for a message, as headers write it.
+func shapeText(shape []int64) string {
+	text := []byte{'['}
+	for i, d := range shape {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = strconv.AppendInt(text, d, 10)
+	}
+	return string(append(text, ']'))
 }
