@@ -235,7 +235,7 @@ func (p *Clipping) below(rows []clipRow, w, h int) string {
 func (p *Clipping) depths(rows []clipRow, w, h int) string {
 	series := make([]Series, len(rows))
 	for i, r := range rows {
-		series[i] = Series{r.name, r.id, depthShares(r.sum.depth[:], r.sum.blocks)}
+		series[i] = Series{r.name, r.id, percents(r.sum.depth[:], r.sum.blocks)}
 	}
 	return depthChart(p.scene.Theme, series, p.scene.Variant, p.log, w, h)
 }
@@ -311,8 +311,8 @@ func (p *Clipping) tensor(w, h int) string {
 			bins = 40
 		}
 		lines = append(lines, "",
-			th.Dim.Render(Fit("depth, here", 14))+style.Render(Sparkline(depthShares(one.depth[:], one.blocks), bins)),
-			th.Dim.Render(Fit("depth, all", 14))+style.Render(Sparkline(depthShares(whole.depth[:], whole.blocks), bins)),
+			th.Dim.Render(Fit("depth, here", 14))+style.Render(Sparkline(percents(one.depth[:], one.blocks), bins)),
+			th.Dim.Render(Fit("depth, all", 14))+style.Render(Sparkline(percents(whole.depth[:], whole.blocks), bins)),
 			th.Dim.Render(spaces(14)+Fit("0", bins-1)+"1"))
 	}
 	if h >= len(clipMeasures)+9+len(state.Variants) {

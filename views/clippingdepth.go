@@ -10,7 +10,18 @@ func depthChart(th *Theme, series []Series, current int, log bool, w, h int) str
 	if log {
 		hist.YLabel += ", log"
 	}
-	return markedHistogram(th, hist, current, []chartMark{{kernels.ShallowDepth, "1/16: beyond is deep"}}, w, h)
+	return markedHistogram(th, hist, chartLook{current: current, legend: true, marks: shallowMark}, w, h)
+}
+
+// shallowMark is the limit between shallow and deep clipping.
+var shallowMark = []chartMark{{kernels.ShallowDepth, "1/16: beyond is deep"}}
+
+// chartLook is how a histogram is drawn: the variant current bright and before
+// the others, which are dim.
+type chartLook struct {
+	current int
+	legend  bool
+	marks   []chartMark
 }
 
 // chartMark is an upright line in a chart, with its name.
@@ -19,22 +30,25 @@ type chartMark struct {
 	label string
 }
 
-// markedHistogram draws a histogram from Lo to Hi with upright lines in it. The
-// variant current is drawn bright, the others dim. It is exactly h lines of
-// exactly w cells.
-func markedHistogram(th *Theme, hist Histogram, current int, marks []chartMark, w, h int) string {
+// markedHistogram draws a histogram with upright lines in it, which need it to
+// have Lo and Hi. It is exactly h lines of exactly w cells.
+func markedHistogram(th *Theme, hist Histogram, look chartLook, w, h int) string {
 	bins := 0
 	for _, s := range hist.Bins {
 		bins = max(bins, len(s.Values))
 	}
-	rows := h - 1
+	var head []string
+	if legend := hist.legend(th, w); legend != "" && look.legend {
+		head = append(head, legend)
+	}
+	rows := h - len(head)
 	scale := hist.heights()
 	labels := scale.labels(rows - 2)
 	left := 5 // as wide as most labels, so that the plot stays where it is
 	for _, l := range labels {
 		left = max(left, Width(l.label)+1)
 	}
-	if h < 7 || bins == 0 || w < left+bins || !(hist.Hi > hist.Lo) {
+	if h < 7 || bins == 0 || w < left+bins || hist.Labels == nil && !(hist.Hi > hist.Lo) {
 		return hist.Render(th, w, h)
 	}
 	c := newCanvas(w, rows)
@@ -45,23 +59,27 @@ func markedHistogram(th *Theme, hist Histogram, current int, marks []chartMark, 
 	for y := range plotH {
 		c.put(left-1, y, "│", th.ink.faint)
 	}
-	for _, m := range marks {
+	for _, m := range look.marks {
 		for y := range plotH {
 			c.put(markColumn(hist, m, left, each*bins), y, "┊", th.ink.accent)
 		}
 	}
-	for i := range hist.Bins {
-		hist.drawSeries(dimmed(th, hist.Bins[i].Variant, current), c, hist.Bins[i].Values, i, each, left, plotH, scale)
+	for _, front := range []bool{false, true} {
+		for i, s := range hist.Bins {
+			if (s.Variant == look.current) == front {
+				hist.drawSeries(dimmed(th, s.Variant, look.current), c, s.Values, i, each, left, plotH, scale)
+			}
+		}
 	}
-	for i, m := range marks {
+	for i, m := range look.marks {
 		x := markColumn(hist, m, left, each*bins) + 2
 		if n := Width(m.label); x+n > w {
 			x -= n + 3
 		}
 		c.text(x, i, m.label, th.ink.accent)
 	}
-	c.axisX(th, left, plotH, each*bins, rangeTicks(hist.Lo, hist.Hi, each*bins))
-	return Block(append([]string{hist.legend(th, w)}, c.lines(th)...), w, h)
+	c.axisX(th, left, plotH, each*bins, hist.ticks(bins, each, 1))
+	return Block(append(head, c.lines(th)...), w, h)
 }
 
 // markColumn is the column of a mark in a plot of n cells from left on.
@@ -87,12 +105,12 @@ func dimmed(th *Theme, variant, current int) *Theme {
 	return &faint
 }
 
-// depthShares are the bins of a clip depth histogram in per cent of blocks.
-func depthShares(depth []int64, blocks int64) []float64 {
-	out := make([]float64, len(depth))
-	if blocks > 0 {
-		for i, n := range depth {
-			out[i] = 100 * float64(n) / float64(blocks)
+// percents are counts in per cent of all; 0 where there is nothing at all.
+func percents(counts []int64, all int64) []float64 {
+	out := make([]float64, len(counts))
+	if all > 0 {
+		for i, n := range counts {
+			out[i] = 100 * float64(n) / float64(all)
 		}
 	}
 	return out

@@ -154,7 +154,9 @@ func (p *Compare) fill() {
 	p.maps[2].SetScale(c.outcome.scale)
 }
 
-func (p *Compare) layout() compareLayout { return arrangeCompare(p.w, p.h, p.part) }
+func (p *Compare) layout() compareLayout {
+	return arrangeCompare(p.w, p.h, p.pairs.places.layers(), p.part)
+}
 
 // mapParts shares the lines of a map's part: a title, the map, a legend.
 func mapParts(h int) (lines int, legend bool) {
@@ -369,13 +371,13 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 	}
 	outcome += fmt.Sprintf("  mean rel2 %s  p %s", relative(o.rel2.Change()), pValue(o.test.Log10P))
 	if !p.layout().small {
-		return Block([]string{th.Text.Render(compareSentence(a, b, o))}, r.w, r.h)
+		return Block([]string{th.Text.Render(compareSentence(a, b, o, p.pairs.metric.Name))}, r.w, r.h)
 	}
 	return Block([]string{who, th.Text.Render(outcome)}, r.w, r.h)
 }
 
 // compareSentence says what the table means.
-func compareSentence(a, b *sessions.Variant, o *comparison) string {
+func compareSentence(a, b *sessions.Variant, o *comparison, metric string) string {
 	if o.by.N == 0 {
 		return fmt.Sprintf("%s against %s: no tensor is measured under both yet.", Clean(b.Name), Clean(a.Name))
 	}
@@ -389,13 +391,13 @@ func compareSentence(a, b *sessions.Variant, o *comparison) string {
 	}
 	text := fmt.Sprintf("%s %s mean rel2 by %s against %s", Clean(b.Name), verb, strings.TrimLeft(relative(change), "+−"), Clean(a.Name))
 	if n := o.by.Wins + o.by.Ties + o.by.Losses; n > 0 {
-		text += fmt.Sprintf(" and is better on %s of %s", thousands(o.by.Wins), plural(n, "tensor"))
+		text += fmt.Sprintf("; by %s it is better on %s of %s", metric, thousands(o.by.Wins), plural(n, "tensor"))
 		if o.by.Losses > 0 {
-			text += fmt.Sprintf(", worse on %s", thousands(o.by.Losses))
+			text += fmt.Sprintf(" and worse on %s", thousands(o.by.Losses))
 		}
 	}
 	if o.missing > 0 {
-		text += fmt.Sprintf(", so far (%s not measured yet)", thousands(o.missing))
+		text += fmt.Sprintf("; %s not measured yet", thousands(o.missing))
 	}
 	return text + "."
 }
@@ -431,10 +433,9 @@ func (p *Compare) underCursor(r rect) string {
 		line := fmt.Sprintf("%s  A %s  B %s  B − A %s", c.metric.Name, figure(&c.left), figure(&c.right), step)
 		return Block([]string{name, th.Text.Render(Truncate(line, r.w))}, r.w, r.h)
 	}
-	values := AlignDecimal([]string{figure(&c.left), figure(&c.right), step})
 	lines := []string{name}
-	for i, label := range []string{c.metric.Name + ", A", c.metric.Name + ", B", "B − A"} {
-		lines = append(lines, th.Dim.Render(Fit(label, max(r.w-Width(values[i]), 0)))+th.Text.Render(values[i]))
+	for _, row := range [][2]string{{c.metric.Name + ", A", figure(&c.left)}, {c.metric.Name + ", B", figure(&c.right)}, {"B − A", step}} {
+		lines = append(lines, th.Dim.Render(Fit(row[0], max(r.w-Width(row[1]), 0)))+th.Text.Render(row[1]))
 	}
 	return Block(lines, r.w, r.h)
 }

@@ -12,7 +12,7 @@ const spreadBins = 40
 // marked. What lies beyond the limits is counted in the outermost bins.
 func spreadChart(th *Theme, p *pairs, variant, w, h int) string {
 	o := &p.outcome
-	title := th.Title.Render("spread of changes")
+	title := th.Title.Render("spread")
 	if len(p.finite) == 0 || h < 3 || w < 20 {
 		return Block([]string{title, th.Dim.Render("no pair yet")}, w, h)
 	}
@@ -36,24 +36,24 @@ func spreadChart(th *Theme, p *pairs, variant, w, h int) string {
 		}
 		counts[min(max(at, 0), bins-1)]++
 	}
-	note := "  B − A"
+	note := "  tensors by B − A"
 	if p.change.unit != "" {
-		note += " in " + p.change.unit
+		note += ", " + p.change.unit
 	}
 	if beyond > 0 {
-		note += ", " + thousands(beyond) + " beyond, at the ends"
+		note += "; " + thousands(beyond) + " beyond"
 	}
-	hist := Histogram{Bins: []Series{{Variant: variant, Values: counts}}, Lo: lo, Hi: hi, YLabel: "tensors"}
+	hist := Histogram{Bins: []Series{{Variant: variant, Values: counts}}, Lo: lo, Hi: hi}
 	marks := []chartMark{{0, "no change"}}
 	if isNumber(o.median) && o.median >= lo && o.median <= hi {
 		marks = append(marks, chartMark{o.median, "median " + signed(p.change.format, o.median)})
 	}
-	return Fit(title+th.Dim.Render(note), w) + "\n" + markedHistogram(th, hist, variant, marks, w, h-1)
+	return Fit(title+th.Dim.Render(note), w) + "\n" + markedHistogram(th, hist, chartLook{current: variant, marks: marks}, w, h-1)
 }
 
 // scatterChart sets A against B, one dot a tensor.
 func scatterChart(th *Theme, p *pairs, cursor, variant int, w, h int) string {
-	title := th.Title.Render("A against B") + th.Dim.Render("  "+p.metric.Name+", below the line B is smaller")
+	title := th.Title.Render("A against B") + th.Dim.Render("  "+p.metric.Name+"; below the line B is less")
 	x, y := make([]float64, 0, len(p.changes)), make([]float64, 0, len(p.changes))
 	mark := -1
 	for t, s := range p.states {

@@ -40,8 +40,9 @@ type compareLayout struct {
 	parts  [compareParts]rect
 }
 
-// arrangeCompare is pure: drawing and mouse read the same layout.
-func arrangeCompare(w, h int, only comparePart) compareLayout {
+// arrangeCompare is pure: drawing and mouse read the same layout. rows is the
+// number of rows of the maps, which take no more lines than they can use.
+func arrangeCompare(w, h, rows int, only comparePart) compareLayout {
 	var l compareLayout
 	w, h = max(w, 0), max(h, 0)
 	const gap = 3
@@ -63,7 +64,7 @@ func arrangeCompare(w, h int, only comparePart) compareLayout {
 	left := w - side - gap
 	l.head = rect{0, 0, w, 2}
 	top := 2
-	maps := (h - top) * 11 / 20
+	maps := min((h-top)*11/20, max(4*rows+3, 8))
 	each := (left - 2*gap) / 3
 	for i, part := range []comparePart{compareA, compareB, compareDiff} {
 		l.parts[part] = rect{i * (each + gap), top, each, maps}

@@ -86,7 +86,7 @@ func pairedTable(th *Theme, p *pairs, a, b *sessions.Variant, w int) []string {
 	}
 	lines = append(lines,
 		row("median change", signed(p.change.format, o.median)+unit),
-		row("span of changes", signed(p.change.format, o.low)+" … "+signed(p.change.format, o.high)+unit),
+		row("span", signed(p.change.format, o.low)+" … "+signed(p.change.format, o.high)+unit),
 		row("Wilcoxon p, two-sided", pValue(o.test.Log10P)),
 		row("size", sizeChange(a, b)),
 		row("deep clips", percent(share(o.deepA, o.blocksA))+" → "+percent(share(o.deepB, o.blocksB))+" %"),
@@ -162,7 +162,7 @@ func worstTable(th *Theme, p *pairs, tensors []sessions.Tensor, cursor, w, h int
 		alignColumn(rows, column)
 	}
 	return Block([]string{title}, w, 1) + "\n" + Table{
-		Columns: []Column{{Title: ""}, {Title: "tensor", Align: Middle, Flex: 1, Min: 8}, {Title: "A", Align: Right, Drop: 2}, {Title: "B", Align: Right, Drop: 1}, {Title: change, Align: Right}},
+		Columns: []Column{{Title: ""}, {Title: "tensor", Align: Middle, Flex: 1, Min: 13}, {Title: "A", Align: Right, Drop: 2}, {Title: "B", Align: Right, Drop: 1}, {Title: change, Align: Right}},
 		Rows:    rows, Cursor: -1,
 	}.Render(th, w, h-1)
 }
