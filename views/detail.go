@@ -7,7 +7,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"quantscope/kernels"
 	"quantscope/sessions"
 )
 
@@ -87,7 +86,7 @@ func (d *detailPane) lines() []string {
 		return d.short(t, variants)
 	}
 	lines := d.head(t)
-	table, notes := d.table(t, variants)
+	table, notes := d.table(variants)
 	room := d.h - len(lines)
 	shapes := d.shapes(variants, max(room-len(table)-len(notes)-2, 0))
 	bucket := d.bucket(max(room-len(table)-len(notes)-len(shapes)-3, 0))
@@ -184,226 +183,102 @@ func (d *detailPane) variants() []int {
 // Widths of the table: the names of figures, and at least so much a variant.
 const (
 	detailLabelW  = 12
-	detailColumnW = 10
+	detailColumnW = 11
 )
 
 // figure is one row of the table.
 type figure struct {
 	label string
-	of    func(r *sessions.Record) string
+	of    func(r *sessions.Record, variant int) string
 }
 
 // detailFigures are the rows behind metric and rank, the most wanted first.
 var detailFigures = []figure{
-	{"rel_l2", func(r *sessions.Record) string { return fmt.Sprintf("%.4f", r.RelL2) }},
-	{"cos", func(r *sessions.Record) string { return fmt.Sprintf("%.5f", r.Cos) }},
-	{"SQNR dB", func(r *sessions.Record) string { return fmt.Sprintf("%.2f", r.SQNR) }},
-	{"deep %", func(r *sessions.Record) string { return percent(share(r.Deep, r.Blocks)) }},
-	{"shallow %", func(r *sessions.Record) string { return percent(share(r.Shallow, r.Blocks)) }},
-	{"clamped %", func(r *sessions.Record) string { return percent(share(r.ScaleHigh+r.ScaleLow, r.Blocks)) }},
-	{"max error", func(r *sessions.Record) string { return compact(r.MaxAbsErr) }},
-	{"amax", func(r *sessions.Record) string { return compact(r.Amax) }},
-	{"ws2", func(r *sessions.Record) string { return fmt.Sprintf("%.2e", r.GlobalScale) }},
-	{"scale min", func(r *sessions.Record) string { return compact(r.ScaleMin) }},
-	{"scale max", func(r *sessions.Record) string { return compact(r.ScaleMax) }},
-	{"not finite", func(r *sessions.Record) string { return fmt.Sprint(r.NonFinite) }},
+	{"rel_l2", func(r *sessions.Record, _ int) string { return fmt.Sprintf("%.4f", r.RelL2) }},
+	{"cos", func(r *sessions.Record, _ int) string { return fmt.Sprintf("%.5f", r.Cos) }},
+	{"SQNR dB", func(r *sessions.Record, _ int) string { return fmt.Sprintf("%.2f", r.SQNR) }},
+	{"deep %", func(r *sessions.Record, _ int) string { return percent(share(r.Deep, r.Blocks)) }},
+	{"shallow %", func(r *sessions.Record, _ int) string { return percent(share(r.Shallow, r.Blocks)) }},
+	{"clamped %", func(r *sessions.Record, _ int) string { return percent(share(r.ScaleHigh+r.ScaleLow, r.Blocks)) }},
+	{"max error", func(r *sessions.Record, _ int) string { return compact(r.MaxAbsErr) }},
+	{"amax", func(r *sessions.Record, _ int) string { return compact(r.Amax) }},
+	{"ws2", func(r *sessions.Record, _ int) string { return fmt.Sprintf("%.2e", r.GlobalScale) }},
+	{"scale min", func(r *sessions.Record, _ int) string { return compact(r.ScaleMin) }},
+	{"scale max", func(r *sessions.Record, _ int) string { return compact(r.ScaleMax) }},
 }
 
 // table is the figures, a column a variant, and notes on what failed.
-func (d *detailPane) table(t *sessions.Tensor, variants []int) (lines, notes []string) {
+func (d *detailPane) table(variants []int) (lines, notes []string) {
 	s := d.scene
 	th := s.Theme
 	if len(variants) == 0 {
 		return []string{th.Dim.Render("no variants yet")}, nil
 	}
 	names := shortVariants(s.State.Variants)
-	columns := make([][]string, len(variants))
-	labels := []string{"", "rank"}
-	figures := detailFigures
-	if s.Metric.Name != "rel_l2" {
-		metric := s.Metric
-		figures = append([]figure{{metric.Name, func(r *sessions.Record) string { return fmt.Sprintf(metric.Format, metric.Of(r)) }}}, figures...)
-	}
-	for _, f := range figures {
-		labels = append(labels, f.label)
-	}
-	for i, v := range variants {
-		r, ok := s.Record(v, s.Cursor)
-		columns[i] = []string{th.VariantStyle(v).Render(names[v] + " " + th.VariantMark(v))}
-		if !ok || r.Failed {
-			columns[i] = append(columns[i], d.value(v))
-			for range figures {
-				columns[i] = append(columns[i], "")
-			}
-			if r.Failed {
-				notes = append(notes, th.Bad.Render("! ")+Truncate(names[v]+": "+s.Reason(v, s.Cursor), max(d.w-2, 0)))
-			}
-			continue
-		}
-		rank, of := ranks(s, v, []int{s.Cursor})
-		columns[i] = append(columns[i], fmt.Sprintf("%d/%d", rank[0], of))
-		if rank[0] == 0 {
-			columns[i][1] = "–"
-		}
-		for _, f := range figures {
-			columns[i] = append(columns[i], f.of(&r))
-		}
-	}
 	each := min(max((d.w-detailLabelW)/len(variants), 1), 16)
-	for y, label := range labels {
-		line := th.Dim.Render(Fit(label, min(detailLabelW, max(d.w-each, 0))))
-		for i := range variants {
-			line += FitRight(columns[i][y], each)
-		}
-		lines = append(lines, line)
+	rows := d.rows(variants)
+	labels := make([]string, len(rows))
+	cells := make([][]string, len(rows))
+	header := ""
+	for y, f := range rows {
+		labels[y] = f.label
 	}
-	// The metric comes before its rank.
-	lines[1], lines[2] = lines[2], lines[1]
+	for _, v := range variants {
+		header += FitRight(th.VariantStyle(v).Render(names[v]+" "+th.VariantMark(v)), each)
+		r, ok := s.Record(v, s.Cursor)
+		for y, f := range rows {
+			text := ""
+			switch {
+			case ok && !r.Failed:
+				text = f.of(&r, v)
+			case y == 0:
+				text = d.value(v)
+			}
+			cells[y] = append(cells[y], FitRight(text, each))
+		}
+		if ok && r.Failed {
+			notes = append(notes, th.Bad.Render("! ")+Truncate(names[v]+": "+s.Reason(v, s.Cursor), max(d.w-2, 0)))
+		}
+	}
+	labelW := min(detailLabelW, max(d.w-each*len(variants), 0))
+	lines = append(lines, spaces(labelW)+header)
+	for y := range rows {
+		lines = append(lines, th.Dim.Render(Fit(labels[y], labelW))+strings.Join(cells[y], ""))
+	}
 	return lines[:min(len(lines), max(d.h-2, 1))], notes
 }
 
-// shape is one histogram of a tap record.
-type shape struct {
-	label string
-	bins  func(t *kernels.Tap, v *sessions.Variant) []float64
-}
-
-var shapes = []shape{
-	{"block scale", func(t *kernels.Tap, _ *sessions.Variant) []float64 { return used(floats(t.Scales[:])) }},
-	{"|error|", func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Errors[:]) }},
-	{"codes", func(t *kernels.Tap, v *sessions.Variant) []float64 { return codeBins(t, v.Scheme) }},
-	{"multipliers", func(t *kernels.Tap, v *sessions.Variant) []float64 {
-		return floats(t.Multipliers[:min(len(v.Multipliers), len(t.Multipliers))])
-	}},
-	{"clip depth", func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Depth[:]) }},
-}
-
-func floats(counts []int64) []float64 {
-	out := make([]float64, len(counts))
-	for i, n := range counts {
-		out[i] = float64(n)
-	}
-	return out
-}
-
-// used is the bins from the first to the last that is not empty, with one empty
-// one on each side.
-func used(bins []float64) []float64 {
-	lo, hi := len(bins), 0
-	for i, v := range bins {
-		if v > 0 {
-			lo, hi = min(lo, i), i+1
-		}
-	}
-	if lo >= hi {
-		return bins
-	}
-	return bins[max(lo-1, 0):min(hi+1, len(bins))]
-}
-
-// codeBins orders the use of codes by value. FP4 codes 8 to 15 are the negative
-// values, 15 the least; an empty bin parts them from the others.
-func codeBins(t *kernels.Tap, scheme string) []float64 {
-	codes := floats(t.Codes[:])
-	if !strings.Contains(scheme, "fp4") {
-		return codes
-	}
-	out := make([]float64, 0, 17)
-	for i := 15; i >= 8; i-- {
-		out = append(out, codes[i])
-	}
-	out = append(out, 0)
-	return append(out, codes[:8]...)
-}
-
-// shapes draws histograms as sparklines in at most room lines: of all variants
-// where there is room, else of the chosen one.
-func (d *detailPane) shapes(variants []int, room int) []string {
+// rows are the figures in order: the metric, its rank, and the rest. Non-finite
+// weights are counted where there are any.
+func (d *detailPane) rows(variants []int) []figure {
 	s := d.scene
-	th := s.Theme
-	if room < 1 || d.w < 24 {
-		return nil
+	metric := s.Metric
+	rows := []figure{
+		{metric.Name, func(r *sessions.Record, _ int) string { return fmt.Sprintf(metric.Format, metric.Of(r)) }},
+		{"rank", func(_ *sessions.Record, v int) string { return d.rank(v) }},
 	}
-	if s.Detail == nil || s.Detail.Tensor != s.Cursor {
-		if _, ok := s.Record(s.Variant, s.Cursor); ok {
-			return []string{th.Faint.Render("histograms …")}
-		}
-		return nil
-	}
-	if room < len(shapes)*len(variants) {
-		variants = []int{s.Variant}
-	}
-	var out []string
-	for _, sh := range shapes {
-		for i, v := range variants {
-			if v >= len(s.Detail.Taps) || s.Detail.Taps[v] == nil {
-				if v < len(s.Detail.Errs) && s.Detail.Errs[v] != "" && sh.label == shapes[0].label {
-					out = append(out, th.Dim.Render(Fit(sh.label, detailLabelW))+th.Warn.Render(Truncate(Clean(s.Detail.Errs[v]), d.w-detailLabelW)))
-				}
-				continue
-			}
-			bins := sh.bins(s.Detail.Taps[v], &s.State.Variants[v])
-			if empty(bins) {
-				continue
-			}
-			label := sh.label
-			if len(variants) > 1 && i > 0 && len(out) > 0 {
-				label = ""
-			}
-			style := th.VariantStyle(v)
-			line := th.Dim.Render(Fit(label, detailLabelW))
-			if len(variants) > 1 {
-				line += style.Render(th.VariantMark(v) + " ")
-			}
-			n := min(d.w-Width(line), len(bins)*max((d.w-detailLabelW-2)/max(len(bins), 1), 1))
-			out = append(out, line+style.Render(Sparkline(bins, min(n, 40))))
+	for _, f := range detailFigures {
+		if f.label != metric.Name {
+			rows = append(rows, f)
 		}
 	}
-	return out[:min(len(out), room)]
+	for _, v := range variants {
+		if r, ok := s.Record(v, s.Cursor); ok && r.NonFinite > 0 {
+			return append(rows, figure{"not finite", func(r *sessions.Record, _ int) string { return fmt.Sprint(r.NonFinite) }})
+		}
+	}
+	return rows
 }
 
-func empty(bins []float64) bool {
-	return !slices.ContainsFunc(bins, func(v float64) bool { return v > 0 })
-}
-
-// bucket lists what else the map's cell stands for, the worst first.
-func (d *detailPane) bucket(room int) []string {
-	s := d.scene
-	members := s.Bucket(s.Cursor)
-	if len(members) < 2 || room < 2 {
-		return nil
+// rank is the cursor's place among the shown tensors, and how many they are
+// where that fits.
+func (d *detailPane) rank(v int) string {
+	rank, of := ranks(d.scene, v, []int{d.scene.Cursor})
+	if rank[0] == 0 {
+		return "–"
 	}
-	values, states, sign := s.Values(s.Variant), s.States(s.Variant), s.worseBy()
-	slices.SortStableFunc(members, func(a, b int) int {
-		x, y := rankKey(values[a], states[a], sign), rankKey(values[b], states[b], sign)
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
-	out := []string{s.Theme.Dim.Render(fmt.Sprintf("the cell stands for %d tensors", len(members)))}
-	for i, t := range members {
-		if len(out) == room && i < len(members)-1 {
-			out[len(out)-1] = s.Theme.Dim.Render(fmt.Sprintf("… and %d more", len(members)-i+1))
-			break
-		}
-		text := "not yet"
-		switch {
-		case states[t].HasValue():
-			text = fmt.Sprintf(s.Metric.Format, values[t])
-		case states[t] == Failed:
-			text = s.Theme.Bad.Render("failed")
-		case states[t] == NotFinite:
-			text = s.Theme.Warn.Render("not finite")
-		}
-		mark := "  "
-		if t == s.Cursor {
-			mark = s.Theme.Accent.Render("▸ ")
-		}
-		out = append(out, mark+Fit(ShortName(&s.State.Tensors[t]), min(24, max(d.w-14, 8)))+" "+text)
+	if text := fmt.Sprintf("%d/%d", rank[0], of); Width(text) < detailColumnW {
+		return text
 	}
-	return out
+	return fmt.Sprint(rank[0])
 }

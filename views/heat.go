@@ -31,6 +31,7 @@ type Heat struct {
 	added   uint64 // version of cells
 	cells   []heatCell
 	labels  []columnLabel // of the header, kept for its room
+	buf     []byte        // of the drawing, likewise
 }
 
 // NewHeat is a map without values.

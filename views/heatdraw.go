@@ -164,7 +164,7 @@ func (h *Heat) draw() string {
 	if h.w == 0 || h.h == 0 {
 		return Block(nil, h.w, h.h)
 	}
-	p := heatPen{buf: make([]byte, 0, len(h.cached)+h.w*h.h/2+1024), plain: h.inks.plain}
+	p := heatPen{buf: h.buf[:0], plain: h.inks.plain}
 	row, col := -1, -1
 	if h.cursor >= 0 && len(h.cells) > 0 {
 		row, col = h.cellOf(h.cursor)
@@ -186,6 +186,7 @@ func (h *Heat) draw() string {
 		p.spaces(h.w - p.x)
 		p.ink("")
 	}
+	h.buf = p.buf
 	return string(p.buf)
 }
 

@@ -203,22 +203,26 @@ func (s heightScale) of(v float64) float64 {
 	return min(max((v-s.lo)/(s.hi-s.lo), 0), 1)
 }
 
-// labels are the values at the foot, the middle and the top of rows lines; at
-// counts lines from the foot.
+// labels are round values up the axis of rows lines, decades where logarithmic;
+// at counts lines from the foot.
 func (s heightScale) labels(rows int) []tick {
 	if s.hi <= s.lo || rows < 1 {
 		return nil
 	}
-	value := func(f float64) string {
-		v := s.lo + f*(s.hi-s.lo)
-		if s.log {
-			v = math.Pow(10, v)
-		}
-		return compact(v)
+	step := niceStep((s.hi - s.lo) / max(float64(rows)/3, 1))
+	if s.log {
+		step = max(math.Round(step), 1)
 	}
-	out := []tick{{rows - 1, value(1)}}
-	if rows >= 5 {
-		out = append(out, tick{rows/2 - 1, value(float64(rows/2) / float64(rows))})
+	var out []tick
+	for v := math.Ceil(s.lo/step+1e-9) * step; v <= s.hi && len(out) < rows; v += step {
+		at := max(int(math.Round((v-s.lo)/(s.hi-s.lo)*float64(rows)))-1, 0)
+		text := compact(v)
+		if s.log {
+			text = compact(math.Pow(10, v))
+		}
+		if at = min(at, rows-1); len(out) == 0 || out[len(out)-1].at < at {
+			out = append(out, tick{at, text})
+		}
 	}
 	return out
 }

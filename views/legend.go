@@ -6,8 +6,9 @@ import (
 )
 
 // ScaleLegend is one line of exactly w cells: the lower limit, the colours in
-// order, the upper limit, and then as much of what the glyphs mean and how the
-// limits came about as there is room for. The format is of fmt, for one value.
+// order, the upper limit, which percentiles the limits are, and then as much of
+// what the glyphs mean as there is room for. The format is of fmt, for one
+// value.
 func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
 	lo, hi := fmt.Sprintf(format, s.Lo), fmt.Sprintf(format, s.Hi)
 	if s.Count == 0 {
@@ -25,6 +26,14 @@ func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
 			used += 3 + n
 		}
 	}
+	limits := "1–99 %"
+	if s.Diverging {
+		limits = "±99 %"
+	}
+	if s.Count > 0 && used+1+Width(limits) <= w {
+		parts[0] += " " + t.Faint.Render(limits)
+		used += 1 + Width(limits)
+	}
 	add(t.stateGlyph(NotYet), "not yet")
 	add(t.stateGlyph(NotFinite), "not finite")
 	if !s.Diverging {
@@ -32,16 +41,9 @@ func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
 	}
 	add(t.stateGlyph(Failed), "failed")
 	add(t.stateGlyph(Filtered), "filtered")
-	if s.Count > 0 {
-		limits := "limits 1–99 %"
-		if s.Diverging {
-			limits = "limits ±99 %"
-		}
-		if n := s.Under + s.Over; n > 0 {
-			limits += fmt.Sprintf(", %d beyond", n)
-		}
-		if used+3+Width(limits) <= w {
-			parts = append(parts, t.Faint.Render(limits))
+	if n := s.Under + s.Over; n > 0 {
+		if text := fmt.Sprintf("%d beyond", n); used+3+Width(text) <= w {
+			parts = append(parts, t.Faint.Render(text))
 		}
 	}
 	return Fit(strings.Join(parts, "   "), w)

@@ -257,7 +257,8 @@ func (m *Map) worstLine() string {
 	return line
 }
 
-// distribution is a histogram of the shown values, one series a variant.
+// distribution is a histogram of the shown values, one series a variant. Its
+// ends hold what lies beyond the limits of the colours.
 func (m *Map) distribution(h int) string {
 	s := m.scene
 	hist := Histogram{YLabel: "tensors", XLabel: s.Metric.Name}
@@ -272,13 +273,13 @@ func (m *Map) distribution(h int) string {
 	if !(hi > lo) {
 		return Block(nil, m.w, h)
 	}
-	bins := min(max((m.w-10)/2, 8), 48)
+	bins := min(max((m.w-10)/(len(variants)+1), 8), 48)
 	for _, v := range variants {
 		counts := make([]float64, bins)
 		states := s.States(v)
 		for t, x := range s.Values(v) {
-			if states[t].HasValue() && s.Shown(t) && x >= lo && x <= hi {
-				counts[min(int((x-lo)/(hi-lo)*float64(bins)), bins-1)]++
+			if states[t].HasValue() && s.Shown(t) {
+				counts[max(min(int((x-lo)/(hi-lo)*float64(bins)), bins-1), 0)]++
 			}
 		}
 		hist.Bins = append(hist.Bins, Series{s.State.Variants[v].Name, v, counts})

@@ -1,6 +1,9 @@
 package views
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // Sparkline draws bins as rising bars in w cells: the largest bin is a full
 // bar, an empty one a blank. With more bins than cells neighbours are added up;
@@ -48,7 +51,7 @@ func rebin(bins []float64, n int) []float64 {
 				sum += v
 			}
 		}
-		out = append(out, sum)
+		out = append(out, min(sum, math.MaxFloat64))
 	}
 	return out
 }

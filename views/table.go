@@ -3,6 +3,7 @@ package views
 import (
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/muesli/termenv"
 )
 
@@ -71,14 +72,12 @@ func (tb Table) Render(t *Theme, w, h int) string {
 	return Block(lines, w, h)
 }
 
-// reverse sets a line in reverse, styles within it included: a style that ends
-// inside the line is followed by a new start.
+// reverse sets a line in reverse, without the styles within it.
 func (t *Theme) reverse(line string) string {
 	if t.Profile == termenv.Ascii {
 		return line
 	}
-	on := "\x1b[7m"
-	return on + strings.ReplaceAll(line, reset, reset+on) + reset
+	return "\x1b[7m" + ansi.Strip(line) + reset
 }
 
 // line sets the cells of one row.
@@ -164,14 +163,21 @@ func grow(out []int, columns []Column, room, flex int) {
 	}
 }
 
-// leastNeeded is the column to leave out next: the largest Drop, of those the
-// last; without any, the last.
+// leastNeeded is the column to leave out next: the largest Drop; of those, one
+// that is not flexible, and the last.
 func (tb Table) leastNeeded(out []int) int {
 	best := -1
 	for i, n := range out {
-		if n >= 0 && (best < 0 || tb.Columns[i].Drop >= tb.Columns[best].Drop) {
-			best = i
+		if n < 0 {
+			continue
 		}
+		if best >= 0 {
+			a, b := tb.Columns[i], tb.Columns[best]
+			if a.Drop < b.Drop || a.Drop == b.Drop && a.Flex > 0 && b.Flex == 0 {
+				continue
+			}
+		}
+		best = i
 	}
 	return best
 }

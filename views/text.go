@@ -181,7 +181,8 @@ func FitRight(s string, w int) string {
 	return spaces(w-n) + s
 }
 
-const blank = "                                                                                                                                "
+// blank is as many spaces as most screens are wide.
+const blank = "                                                                                                                                                                                                                                                "
 
 func spaces(n int) string {
 	if n <= 0 {

@@ -263,7 +263,7 @@ func (p *worstPane) table(shown []int) Table {
 	names := shortVariants(s.State.Variants)
 	tb := Table{Cursor: -1, Columns: []Column{
 		{Title: "#", Align: Right},
-		{Title: "tensor", Align: Middle, Min: 10, Flex: 1},
+		{Title: "tensor", Align: Middle, Min: p.nameWidth(shown), Flex: 1},
 		{Title: names[s.Variant] + " " + th.VariantMark(s.Variant), Align: Right},
 	}}
 	others := make([]int, 0, len(s.State.Variants))
@@ -311,6 +311,16 @@ func (p *worstPane) table(shown []int) Table {
 		tb.Rows = append(tb.Rows, row)
 	}
 	return tb
+}
+
+// nameWidth is the room that the names of tensors ask for.
+func (p *worstPane) nameWidth(shown []int) int {
+	const least, most = 8, 24
+	w := least
+	for _, t := range shown {
+		w = max(w, min(Width(ShortName(&p.scene.State.Tensors[t])), most))
+	}
+	return w
 }
 
 // numbers are the metric of tensors under a variant, aligned.

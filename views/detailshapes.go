@@ -1,0 +1,198 @@
+package views
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quantscope/kernels"
+	"quantscope/sessions"
+)
+
+// shape is one histogram of a tap record.
+type shape struct {
+	label string
+	trim  bool // empty bins at both ends are left out
+	bins  func(t *kernels.Tap, v *sessions.Variant) []float64
+}
+
+var shapes = []shape{
+	{"block scale", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Scales[:]) }},
+	{"|error|", false, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Errors[:]) }},
+	{"codes", false, func(t *kernels.Tap, v *sessions.Variant) []float64 { return codeBins(t, v.Scheme) }},
+	{"multipliers", false, func(t *kernels.Tap, v *sessions.Variant) []float64 {
+		return floats(t.Multipliers[:min(len(v.Multipliers), len(t.Multipliers))])
+	}},
+	{"clip depth", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Depth[:]) }},
+}
+
+func floats(counts []int64) []float64 {
+	out := make([]float64, len(counts))
+	for i, n := range counts {
+		out[i] = float64(n)
+	}
+	return out
+}
+
+// used is the bins from the first to the last that any series fills, with one
+// more on each side.
+func used(series [][]float64) (lo, hi int) {
+	n := 0
+	for _, bins := range series {
+		n = max(n, len(bins))
+	}
+	lo, hi = n, 0
+	for _, bins := range series {
+		for i, v := range bins {
+			if v > 0 {
+				lo, hi = min(lo, i), max(hi, i+1)
+			}
+		}
+	}
+	return max(lo-1, 0), min(hi+1, n)
+}
+
+// codeBins orders the use of codes by value. FP4 codes 8 to 15 are the negative
+// values, 15 the least; an empty bin parts them from the others.
+func codeBins(t *kernels.Tap, scheme string) []float64 {
+	codes := floats(t.Codes[:])
+	if !strings.Contains(scheme, "fp4") {
+		return codes
+	}
+	out := make([]float64, 0, 17)
+	for i := 15; i >= 8; i-- {
+		out = append(out, codes[i])
+	}
+	out = append(out, 0)
+	return append(out, codes[:8]...)
+}
+
+// shapes draws histograms as sparklines in at most room lines: of all variants
+// where there is room, else of the chosen one. Those of one kind share their
+// axis.
+func (d *detailPane) shapes(variants []int, room int) []string {
+	s := d.scene
+	th := s.Theme
+	if room < 1 || d.w < 24 {
+		return nil
+	}
+	if s.Detail == nil || s.Detail.Tensor != s.Cursor {
+		if _, ok := s.Record(s.Variant, s.Cursor); ok {
+			return []string{th.Faint.Render("histograms …")}
+		}
+		return nil
+	}
+	if room < len(shapes)*len(variants) {
+		variants = []int{s.Variant}
+	}
+	out := d.missing(variants)
+	for _, sh := range shapes {
+		out = append(out, d.shape(sh, variants)...)
+	}
+	return out[:min(len(out), room)]
+}
+
+// missing says why histograms are not there.
+func (d *detailPane) missing(variants []int) []string {
+	th := d.scene.Theme
+	names := shortVariants(d.scene.State.Variants)
+	var out []string
+	for _, v := range variants {
+		if v >= 0 && v < len(d.scene.Detail.Errs) && d.scene.Detail.Errs[v] != "" {
+			text := names[v] + ": " + Clean(d.scene.Detail.Errs[v])
+			out = append(out, th.Dim.Render(Fit("histograms", detailLabelW))+th.Warn.Render(Truncate(text, d.w-detailLabelW)))
+		}
+	}
+	return out
+}
+
+// shape draws one histogram of each variant that has it.
+func (d *detailPane) shape(sh shape, variants []int) []string {
+	s := d.scene
+	th := s.Theme
+	var series [][]float64
+	var of []int
+	for _, v := range variants {
+		if v < 0 || v >= len(s.Detail.Taps) || v >= len(s.State.Variants) || s.Detail.Taps[v] == nil {
+			continue
+		}
+		if bins := sh.bins(s.Detail.Taps[v], &s.State.Variants[v]); !empty(bins) {
+			series, of = append(series, bins), append(of, v)
+		}
+	}
+	if len(series) == 0 {
+		return nil
+	}
+	lead := detailLabelW
+	if len(variants) > 1 {
+		lead += 2
+	}
+	lo, hi := 0, len(series[0])
+	if sh.trim {
+		lo, hi = used(series)
+	}
+	w := min(d.w-lead, (hi-lo)*max((d.w-lead)/(hi-lo), 1), max(hi-lo, maxSparkW))
+	out := make([]string, len(series))
+	label := sh.label
+	for i, bins := range series {
+		style := th.VariantStyle(of[i])
+		line := th.Dim.Render(Fit(label, detailLabelW))
+		if len(variants) > 1 {
+			line += style.Render(th.VariantMark(of[i])) + " "
+		}
+		// Full bars would touch the line above.
+		spark := strings.ReplaceAll(Sparkline(bins[lo:hi], w), "█", "▇")
+		out[i] = line + style.Render(spark)
+		label = ""
+	}
+	return out
+}
+
+// maxSparkW is how far a sparkline grows beyond one cell a bin.
+const maxSparkW = 40
+
+func empty(bins []float64) bool {
+	return !slices.ContainsFunc(bins, func(v float64) bool { return v > 0 })
+}
+
+// bucket lists what else the map's cell stands for, the worst first.
+func (d *detailPane) bucket(room int) []string {
+	s := d.scene
+	members := s.Bucket(s.Cursor)
+	if len(members) < 2 || room < 2 {
+		return nil
+	}
+	values, states, sign := s.Values(s.Variant), s.States(s.Variant), s.worseBy()
+	slices.SortStableFunc(members, func(a, b int) int {
+		x, y := rankKey(values[a], states[a], sign), rankKey(values[b], states[b], sign)
+		switch {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	out := []string{s.Theme.Dim.Render(fmt.Sprintf("the cell stands for %d tensors", len(members)))}
+	for i, t := range members {
+		if len(out) == room && i < len(members)-1 {
+			out[len(out)-1] = s.Theme.Dim.Render(fmt.Sprintf("… and %d more", len(members)-i+1))
+			break
+		}
+		text := "not yet"
+		switch {
+		case states[t].HasValue():
+			text = fmt.Sprintf(s.Metric.Format, values[t])
+		case states[t] == Failed:
+			text = s.Theme.Bad.Render("failed")
+		case states[t] == NotFinite:
+			text = s.Theme.Warn.Render("not finite")
+		}
+		mark := "  "
+		if t == s.Cursor {
+			mark = s.Theme.Accent.Render("▸ ")
+		}
+		out = append(out, mark+Fit(ShortName(&s.State.Tensors[t]), min(24, max(d.w-14, 8)))+" "+text)
+	}
+	return out
+}
