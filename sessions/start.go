@@ -3,90 +3,188 @@ package sessions
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
+	"os"
+	"runtime"
 
 	"quantscope/kernels"
 )
 
 // Options say what Start runs, and where.
 type Options struct {
-	Checkpoint string   // path, or "demo" for the embedded one
-	Session    string   // file; "" for a new one in the default place
-	Variants   []string // names that quant/method knows
-	Targets    string   // pattern of tensors; "" for the default
-	Threads    int      // workers; 0 for GOMAXPROCS
-	MemBytes   int64    // bound of the buffers that weights are read into; 0 for the default
-	Program    string   // program version, for the record
-	Clock      Clock    // nil: the machine's
+	Checkpoint string      // path, or "demo" for the embedded one
+	Session    string      // file; "" for a new one in the default place
+	Variants   []string    // names that quant/method knows; may be empty
+	Targets    string      // pattern of tensors; "" for the default
+	Threads    int         // workers; 0 for GOMAXPROCS
+	MemBytes   int64       // bound of the buffers that weights are read into; 0 for the default
+	Program    string      // program version, for the record
+	KernelSet  kernels.Set // the zero value is kernels.Best()
+	Clock      Clock       // nil: the machine's
 }
-
-// LiveFeed is a feed with an engine behind it. It implements Runner.
-//
-// The feed stays open when a run ends, since Add can start another: the end is
-// seen in Progress.State. A Closed batch follows only on Close and on an error
-// of the environment.
-type LiveFeed struct{}
-
-var errUnwired = errors.New("sessions: not wired yet")
 
 // Start opens the checkpoint, creates the session or resumes it, and starts
 // the run. The run ends with ctx, with Cancel or with Close.
-func Start(ctx context.Context, o Options) (*LiveFeed, error) { return nil, errUnwired }
-
-// Wait returns when nothing runs any more: finished, cancelled or stopped. The
-// error is the reason of a stop, or ctx's.
-func (l *LiveFeed) Wait(ctx context.Context) (Progress, error) { return Progress{}, errUnwired }
-
-// Path is the session file.
-func (l *LiveFeed) Path() string { return "" }
-
-// Mode is Live.
-func (l *LiveFeed) Mode() Mode { return Live }
-
-// Snapshot implements Feed.
-func (l *LiveFeed) Snapshot() *State { return nil }
-
-// Next implements Feed.
-func (l *LiveFeed) Next(ctx context.Context, frame time.Duration) (Batch, error) {
-	return Batch{}, errUnwired
+//
+// Errors: *BusyError where another process writes the session, *SettingsError
+// where it cannot be resumed with these settings, *EnvError where the machine
+// refuses to write it, *FileError where it is damaged, newer or no session; and
+// those of quant/method, quant/recipe and quant/checkpoint.
+func Start(ctx context.Context, o Options) (*LiveFeed, error) {
+	job, err := openJob(o)
+	if err != nil {
+		return nil, err
+	}
+	return StartJob(ctx, job, o)
 }
 
-// Detail implements Feed.
-func (l *LiveFeed) Detail(ctx context.Context, variant, tensor int) (kernels.Tap, error) {
-	return kernels.Tap{}, errUnwired
+// StartJob is Start for a job that is open already; of the options it uses
+// Session, Variants, Threads, MemBytes, Program, KernelSet and Clock. The feed
+// closes the job's source, and so does an error.
+func StartJob(ctx context.Context, job *Job, o Options) (l *LiveFeed, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, job.Source.Close())
+		}
+	}()
+	o = o.withDefaults(job)
+	asked, err := parseVariants(job, o.Variants)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openOrCreate(ctx, job, o, asked)
+	if err != nil {
+		return nil, err
+	}
+	return launch(ctx, job, o, s), nil
 }
 
-// RowErrors implements Feed.
-func (l *LiveFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float64, error) {
-	return nil, errUnwired
+// defaultMem is what the buffers may hold where nothing is said and tensors are
+// small.
+const defaultMem = 64 << 20
+
+func (o Options) withDefaults(job *Job) Options {
+	if o.Threads < 1 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	if o.MemBytes <= 0 { // enough that each worker has a tensor and one is being read
+		largest := 0
+		for t := range job.Tensors {
+			largest = max(largest, job.Source.Need(t))
+		}
+		o.MemBytes = max(defaultMem, int64(o.Threads+1)*int64(largest))
+	}
+	if o.KernelSet.Name == "" {
+		o.KernelSet = kernels.Best()
+	}
+	o.Clock = clockOr(o.Clock)
+	return o
 }
 
-// Close ends the run, writes what is pending and closes the file.
-func (l *LiveFeed) Close() error { return errUnwired }
+// parseVariants makes quantizers of names, each once.
+func parseVariants(job *Job, names []string) ([]Quantizer, error) {
+	var out []Quantizer
+	seen := map[string]bool{}
+	for _, n := range names {
+		q, err := job.Parse(n)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[q.Variant.Name] {
+			seen[q.Variant.Name] = true
+			out = append(out, q)
+		}
+	}
+	return out, nil
+}
 
-// Pause implements Runner.
-func (l *LiveFeed) Pause() {}
+// opened is a session file that is ready for a run.
+type opened struct {
+	file     *file
+	st       *State
+	created  int64       // Unix ms
+	variants []Quantizer // by ID, those of the session first
+	events   []stored    // to be posted first: variants that are new to the session
+	resumed  bool
+}
 
-// Resume implements Runner.
-func (l *LiveFeed) Resume() {}
+// openOrCreate finds the session that the options name, or makes one.
+func openOrCreate(ctx context.Context, job *Job, o Options, asked []Quantizer) (*opened, error) {
+	if o.Session == "" {
+		return createDefault(ctx, job, o, asked)
+	}
+	if info, err := os.Lstat(o.Session); err == nil && (info.Size() > 0 || !info.Mode().IsRegular()) {
+		// A file that is no session, or a newer one, gets no lock file beside it.
+		if ok, err := IsSession(o.Session); err != nil {
+			return nil, err
+		} else if !ok {
+			_, err := readHeader(o.Session)
+			return nil, err
+		}
+	}
+	lock, err := lockSession(o.Session)
+	if err != nil {
+		return nil, err
+	}
+	switch info, err := os.Stat(o.Session); {
+	case err == nil && info.Size() > 0:
+		s, err := reopen(ctx, job, o, asked)
+		if err != nil {
+			return nil, errors.Join(err, lock.Release())
+		}
+		s.file, err = open(ctx, o.Session, lock)
+		return s, err
+	case err == nil: // an empty file, as mktemp makes it
+		if err := os.Remove(o.Session); err != nil {
+			return nil, errors.Join(envError(o.Session, "cannot be created", err), lock.Release())
+		}
+	}
+	s, err := newSession(job, o, asked, o.Session)
+	if err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
+	s.file, err = createAndOpen(ctx, o.Session, lock, s.events)
+	s.events = nil
+	return s, err
+}
 
-// Cancel implements Runner.
-func (l *LiveFeed) Cancel() {}
-
-// Add implements Runner.
-func (l *LiveFeed) Add(variants ...string) error { return errUnwired }
-
-// OpenSession opens a session for reading: a Follow feed when a process is
-// writing it, a Saved one otherwise.
-func OpenSession(path string) (Feed, error) { return nil, errUnwired }
-
-// OpenReplay plays a session from its beginning at speed times real time.
-func OpenReplay(path string, speed float64) (Player, error) { return nil, errUnwired }
-
-// IsSession says whether the file is a session of any version.
-func IsSession(path string) (bool, error) { return false, errUnwired }
-
-// DefaultDir is where sessions go when no file is named. It need not exist.
-func DefaultDir() (string, error) { return "", errUnwired }
-
-var _ Runner = (*LiveFeed)(nil)
+// newSession is a session that holds nothing yet. Its events are the first of
+// the file.
+func newSession(job *Job, o Options, asked []Quantizer, path string) (*opened, error) {
+	now := o.Clock.Now()
+	m := job.Meta
+	meta := metaJSON{
+		SourcePath: m.SourcePath, SourceAbs: job.Abs, SourceIdentity: m.SourceIdentity, Family: m.Family, Summary: m.Summary,
+		Layers: m.Layers, MTPLayers: m.MTPLayers, Experts: m.Experts, SourceBytes: m.SourceBytes, Targets: m.Targets,
+		Program: o.Program, KernelSet: o.KernelSet.Name, CreatedUnixMS: now.UnixMilli(), Tensors: len(job.Tensors),
+	}
+	chunks, err := encodeTensors(job.Tensors)
+	if err != nil {
+		return nil, err
+	}
+	s := &opened{created: meta.CreatedUnixMS, variants: asked}
+	s.events = append(s.events, newNote(EventCreated, -1, -1, note{
+		Message: fmt.Sprintf("%s: %s, %s", m.SourcePath, count(int64(len(job.Tensors)), "tensor"), m.Targets),
+		Meta:    &meta, Settings: job.Settings,
+	}))
+	for _, c := range chunks {
+		s.events = append(s.events, stored{Event: Event{Kind: EventTensors, Variant: -1, Tensor: -1}, payload: c})
+	}
+	s.st = &State{Meta: meta.meta(path), Tensors: job.Tensors, Progress: Progress{State: RunIdle, Variant: -1}}
+	for id, q := range asked {
+		s.events = append(s.events, newVariantEvent(id, q.Variant))
+		q.Variant.ID = id
+		s.st.Variants = append(s.st.Variants, q.Variant)
+		s.st.Records = append(s.st.Records, make([]Record, len(job.Tensors)))
+	}
+	for i := range s.events {
+		e := &s.events[i]
+		e.Seq = int64(i + 1)
+		if e.Kind != EventTensors {
+			s.st.Log = append(s.st.Log, e.Event)
+		}
+		s.st.LastSeq = e.Seq
+	}
+	s.st.count()
+	return s, nil
+}

@@ -79,6 +79,7 @@ type Event struct {
 	Kind            EventKind
 	Variant, Tensor int
 	Message         string
+	Effective       string // of fallback events: what ran
 }
 
 // RunState is where a run stands.
@@ -99,10 +100,10 @@ const (
 // a live run; they are 0 when nothing runs.
 type Progress struct {
 	State         RunState
-	Variant       int   // the one that was measured last, -1 before any
-	Done, Total   int64 // (variant, tensor) pairs of all variants of the session
-	Failed        int64
-	BytesPerSec   float64 // source bytes quantized
+	Variant       int     // the one that was measured last, -1 before any
+	Done, Total   int64   // (variant, tensor) pairs of all variants of the session: measured, and all
+	Failed        int64   // pairs that could not be measured; not in Done
+	BytesPerSec   float64 // source bytes quantized, counted once a variant
 	WeightsPerSec float64 // weights quantized, counted once a variant
 	ETASeconds    float64 // 0 where it is not known
 }
@@ -129,7 +130,7 @@ type State struct {
 	Tensors  []Tensor
 	Variants []Variant
 	Records  [][]Record // [variant][tensor]; Seq is 0 where nothing is known yet
-	Log      []Event    // all events but taps, in order
+	Log      []Event    // all events but taps and lists of tensors, in order
 	Progress Progress
 	LastSeq  int64
 	LastUS   int64

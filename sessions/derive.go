@@ -1,0 +1,243 @@
+package sessions
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed schema.sql
+var schema string
+
+// inserts are the prepared statements of one connection: the events, and the
+// tables that are derived from them.
+type inserts struct {
+	event, session, tensor, variant, tap, finding, log *sql.Stmt
+}
+
+func values(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
+
+// prepare makes the statements ready on c.
+func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
+	var in inserts
+	for _, s := range []struct {
+		to    **sql.Stmt
+		query string
+	}{
+		{&in.event, "insert into events (seq, at_us, kind, variant, tensor, payload, crc) values " + values(7)},
+		{&in.session, "insert or replace into session (key, value) values " + values(2)},
+		{&in.tensor, "insert or replace into tensors (id, name, source, file, dtype, rows, cols, kind, layer, expert, projection, param, mtp) values " + values(13)},
+		{&in.variant, "insert or replace into variants (id, seq, name, effective, scheme, bits_per_weight) values " + values(6)},
+		{&in.tap, "insert or replace into taps (variant, tensor, seq, failed, cos, rel2, rel_l2, sqnr_db, max_abs_err, amax, global_scale," +
+			" scale_min, scale_mean, scale_max, w2, e2, elements, blocks, zero_blocks, non_finite, scale_high, scale_low, scale_subnormal," +
+			" shallow, deep, subnormal_clipped, shallow_l2, deep_l2, depth) values " + values(29)},
+		{&in.finding, "insert or replace into findings (seq, variant, tensor, code, value, bound, message) values " + values(7)},
+		{&in.log, "insert or replace into log (seq, at_us, kind, variant, tensor, message) values " + values(6)},
+	} {
+		st, err := c.PrepareContext(ctx, s.query)
+		if err != nil {
+			in.close()
+			return nil, err
+		}
+		*s.to = st
+	}
+	return &in, nil
+}
+
+func (in *inserts) close() {
+	for _, s := range []*sql.Stmt{in.event, in.session, in.tensor, in.variant, in.tap, in.finding, in.log} {
+		if s != nil {
+			_ = s.Close() // frees memory only
+		}
+	}
+}
+
+// store writes one event and what is derived from it.
+func (in *inserts) store(ctx context.Context, e *stored) error {
+	crc := eventSum(e.Seq, e.AtUS, e.Variant, e.Tensor, string(e.Kind), e.payload)
+	if _, err := in.event.ExecContext(ctx, e.Seq, e.AtUS, string(e.Kind), e.Variant, e.Tensor, e.payload, crc); err != nil {
+		return err
+	}
+	return in.derive(ctx, e)
+}
+
+// derive writes the rows of the typed tables that follow from one event.
+func (in *inserts) derive(ctx context.Context, e *stored) error {
+	switch e.Kind {
+	case EventTap:
+		return in.putTap(ctx, &e.rec)
+	case EventTensors:
+		return in.putTensors(ctx, e.payload)
+	case EventFailed:
+		if err := in.putTap(ctx, &e.rec); err != nil {
+			return err
+		}
+	case EventVariant:
+		v := e.variant
+		if _, err := in.variant.ExecContext(ctx, v.ID, e.Seq, v.Name, v.Effective, v.Scheme, v.BitsPerWeight); err != nil {
+			return err
+		}
+	case EventFinding:
+		if _, err := in.finding.ExecContext(ctx, e.Seq, orNull(e.Variant), orNull(e.Tensor), e.note.Code,
+			figureOrNull(e.note.Value), figureOrNull(e.note.Bound), e.Message); err != nil {
+			return err
+		}
+	case EventCreated:
+		if err := in.putSession(ctx, e); err != nil {
+			return err
+		}
+	}
+	_, err := in.log.ExecContext(ctx, e.Seq, e.AtUS, string(e.Kind), orNull(e.Variant), orNull(e.Tensor), e.Message)
+	return err
+}
+
+func (in *inserts) putTap(ctx context.Context, r *Record) error {
+	if r.Failed {
+		args := make([]any, 29)
+		args[0], args[1], args[2], args[3], args[19] = r.Variant, r.Tensor, r.Seq, 1, r.NonFinite
+		_, err := in.tap.ExecContext(ctx, args...)
+		return err
+	}
+	var depth [len(r.Depth) * binary.MaxVarintLen32]byte
+	n := 0
+	for _, d := range r.Depth {
+		n += binary.PutUvarint(depth[n:], uint64(d))
+	}
+	_, err := in.tap.ExecContext(ctx, r.Variant, r.Tensor, r.Seq, 0, r.Cos, r.Rel2, r.RelL2, r.SQNR, r.MaxAbsErr, r.Amax, r.GlobalScale,
+		r.ScaleMin, r.ScaleMean, r.ScaleMax, r.W2, r.E2, r.Elements, r.Blocks, r.ZeroBlocks, r.NonFinite, r.ScaleHigh, r.ScaleLow, r.ScaleSubnormal,
+		r.Shallow, r.Deep, r.SubnormalClipped, r.ShallowL2, r.DeepL2, depth[:n])
+	return err
+}
+
+func (in *inserts) putTensors(ctx context.Context, payload []byte) error {
+	ts, err := decodeTensorChunk(payload)
+	if err != nil {
+		return err
+	}
+	for _, t := range ts {
+		mtp := 0
+		if t.Role.MTP {
+			mtp = 1
+		}
+		if _, err := in.tensor.ExecContext(ctx, t.ID, t.Name, t.Source, t.File, t.DType, t.Rows, t.Cols, t.Role.Kind.String(),
+			orNull(t.Role.Layer), orNull(t.Role.Expert), t.Role.Projection, t.Role.Param, mtp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putSession writes what the session says of itself, as text.
+func (in *inserts) putSession(ctx context.Context, e *stored) error {
+	m := e.note.Meta
+	if m == nil {
+		return fmt.Errorf("a created event holds no meta")
+	}
+	rows := map[string]string{
+		"source_path": m.SourcePath, "source_abs": m.SourceAbs, "source_identity": m.SourceIdentity, "family": m.Family, "summary": m.Summary,
+		"layers": strconv.Itoa(m.Layers), "mtp_layers": strconv.Itoa(m.MTPLayers), "experts": strconv.Itoa(m.Experts),
+		"source_bytes": strconv.FormatInt(m.SourceBytes, 10), "targets": m.Targets, "program": m.Program, "kernel_set": m.KernelSet,
+		"tensors": strconv.Itoa(m.Tensors), "created": time.UnixMilli(m.CreatedUnixMS).UTC().Format("2006-01-02T15:04:05.000Z"),
+	}
+	for name, value := range e.note.Settings {
+		rows["setting."+name] = value
+	}
+	for k, v := range rows {
+		if _, err := in.session.ExecContext(ctx, k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func orNull(id int) any {
+	if id < 0 {
+		return nil
+	}
+	return id
+}
+
+func figureOrNull(f *Figure) any {
+	if f == nil {
+		return nil
+	}
+	return float64(*f)
+}
+
+// derivedTables are those that rebuild empties and fills anew.
+var derivedTables = []string{"session", "tensors", "variants", "taps", "findings", "log"}
+
+// rebuild makes all derived tables and views anew from the events.
+func rebuild(ctx context.Context, c *sql.Conn) error {
+	return inTx(ctx, c, func() error {
+		for _, t := range derivedTables {
+			if _, err := c.ExecContext(ctx, "drop table if exists "+t); err != nil {
+				return err
+			}
+		}
+		for _, s := range strings.Split(schema, ";\n") {
+			s = strings.TrimSpace(s)
+			if name, ok := strings.CutPrefix(s, "create view "); ok {
+				name, _, _ = strings.Cut(name, " ")
+				if _, err := c.ExecContext(ctx, "drop view if exists "+name); err != nil {
+					return err
+				}
+			}
+			if s == "" || strings.Contains(s, "create table events") || strings.HasPrefix(s, "create index events_log") {
+				continue
+			}
+			if _, err := c.ExecContext(ctx, s); err != nil {
+				return err
+			}
+		}
+		return refill(ctx, c)
+	})
+}
+
+// refillRows is how many events refill holds in memory at once.
+const refillRows = 4096
+
+// refill derives the typed tables from all events.
+func refill(ctx context.Context, c *sql.Conn) error {
+	in, err := prepare(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	for after := int64(0); ; {
+		events, err := readEvents(ctx, c, after, refillRows)
+		if err != nil {
+			return err
+		}
+		for i := range events {
+			if err := in.derive(ctx, &events[i]); err != nil {
+				return err
+			}
+		}
+		if len(events) < refillRows {
+			return nil
+		}
+		after = events[len(events)-1].Seq
+	}
+}
+
+// inTx runs f in one transaction of the connection, which takes the write lock
+// at once.
+func inTx(ctx context.Context, c *sql.Conn, f func() error) error {
+	if _, err := c.ExecContext(ctx, "begin immediate"); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		if _, err = c.ExecContext(ctx, "commit"); err == nil {
+			return nil
+		}
+	}
+	_, _ = c.ExecContext(context.WithoutCancel(ctx), "rollback") // the first error says more; a full disk has rolled back already
+	return err
+}

@@ -1,0 +1,304 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"quantscope/quant/checkpoint"
+)
+
+// graceAfterCancel is how long a cancelled run waits for the tensors that are
+// being measured. A kernel cannot be interrupted, so a worker with a very large
+// tensor is left to itself after that; its result is dropped.
+const graceAfterCancel = 2 * time.Second
+
+// work is what is known of one (variant, tensor).
+type work uint8
+
+const (
+	todo work = iota
+	inHand
+	settledWork // measured or failed
+)
+
+// engine measures what a session still lacks. One goroutine reads tensors in
+// file order, workers measure them, one recorder writes. A tensor is read once
+// for all variants that want it then.
+type engine struct {
+	job     *Job
+	threads int
+	pool    *checkpoint.Pool
+	rec     *recorder
+	clock   Clock
+	opts    note // what a started or resumed event says of this process
+
+	ctx  context.Context // ends with the feed, or with the environment
+	halt context.CancelCauseFunc
+	gate *gate
+	kick chan struct{} // capacity 1: there is work
+	left chan struct{} // closed when the workers of the run before are all back; used by loop alone
+
+	mu       sync.Mutex
+	variants []Quantizer
+	work     [][]work // by variant, tensor
+	undone   int64    // how many are todo or in hand
+	running  bool
+	run      context.Context // of the run that goes on or was begun last
+	cancel   context.CancelFunc
+	idle     chan struct{} // closed while nothing runs
+
+	errMu sync.Mutex // apart from mu, since the recorder takes it
+	err   error      // of the environment: nothing runs any more
+}
+
+// newEngine is an engine that knows what a state holds. Failed tensors are to
+// be measured again. The recorder is set by the caller, before begin.
+func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, threads int, memBytes int64, clock Clock) *engine {
+	e := &engine{
+		job: job, threads: threads, pool: checkpoint.NewPool(memBytes), clock: clock,
+		gate: newGate(), kick: make(chan struct{}, 1), idle: make(chan struct{}), left: make(chan struct{}),
+	}
+	e.ctx, e.halt = context.WithCancelCause(ctx)
+	e.run, e.cancel = context.WithCancel(e.ctx)
+	close(e.idle)
+	close(e.left)
+	for v, q := range variants {
+		e.variants = append(e.variants, q)
+		ws := make([]work, len(job.Tensors))
+		for t := range ws {
+			if v < len(st.Records) && st.Records[v][t].Seq != 0 && !st.Records[v][t].Failed {
+				ws[t] = settledWork
+				continue
+			}
+			e.undone++
+		}
+		e.work = append(e.work, ws)
+	}
+	return e
+}
+
+// begin makes the engine run, if there is something to do. kind and n say so in
+// the log; it returns false where there is nothing.
+func (e *engine) begin(kind EventKind, n note) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.undone == 0 || e.ctx.Err() != nil {
+		return false
+	}
+	if !e.running {
+		e.running, e.idle = true, make(chan struct{})
+		e.run, e.cancel = context.WithCancel(e.ctx)
+		n.Pending, n.Threads, n.MemBytes, n.Program, n.KernelSet = e.undone, e.opts.Threads, e.opts.MemBytes, e.opts.Program, e.opts.KernelSet
+		n.Variants = nil
+		for _, q := range e.variants {
+			n.Variants = append(n.Variants, q.Variant.Name)
+		}
+		if n.Message == "" {
+			n.Message = fmt.Sprintf("%s over %s with %s on %s", count(e.undone, "measurement"), strings.Join(n.Variants, ", "), n.KernelSet, count(int64(n.Threads), "thread"))
+		}
+		e.rec.note(kind, -1, -1, n)
+	}
+	e.poke()
+	return true
+}
+
+// poke wakes the loop.
+func (e *engine) poke() {
+	select {
+	case e.kick <- struct{}{}:
+	default:
+	}
+}
+
+// count is "1 tensor", "2 tensors".
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// loop runs what is to be run until ctx ends or the environment fails. What was
+// posted is committed before a run counts as ended.
+func (e *engine) loop() {
+	defer e.halt(nil)
+	for {
+		select {
+		case <-e.kick:
+		case <-e.ctx.Done():
+		}
+		run, undone := e.current()
+		for run.Err() == nil && undone > 0 {
+			if err := e.measureAll(run); err != nil {
+				e.stop(err)
+			}
+			_, undone = e.current()
+		}
+		if !e.end(run) {
+			e.poke() // variants were added in the last moment: go on
+			continue
+		}
+		if e.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (e *engine) current() (context.Context, int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.run, e.undone
+}
+
+// stop ends everything on an error of the environment. Only the first counts.
+func (e *engine) stop(err error) {
+	e.errMu.Lock()
+	if e.err == nil {
+		e.err = err
+	}
+	e.errMu.Unlock()
+	e.halt(err)
+}
+
+func (e *engine) failure() error {
+	e.errMu.Lock()
+	defer e.errMu.Unlock()
+	return e.err
+}
+
+// end says in the log how a run ended, and lets those go on who wait for it.
+// It returns false, and does nothing, where the run has more to do.
+func (e *engine) end(run context.Context) bool {
+	e.mu.Lock()
+	err, undone := e.failure(), e.undone
+	if run.Err() == nil && undone > 0 {
+		e.mu.Unlock()
+		return false
+	}
+	total := int64(len(e.variants)) * int64(len(e.job.Tensors))
+	wasRunning, idle := e.running, e.idle
+	if wasRunning {
+		e.gate.lift()
+		switch {
+		case err != nil:
+			e.rec.note(EventStopped, -1, -1, note{Message: "stopped: " + err.Error()})
+		case undone > 0:
+			e.rec.note(EventCancelled, -1, -1, note{Message: fmt.Sprintf("cancelled with %d of %s to do", undone, count(total, "measurement"))})
+		default:
+			e.rec.note(EventFinished, -1, -1, note{Message: "finished " + count(total, "measurement")})
+		}
+		e.running = false
+		e.cancel()
+	}
+	e.mu.Unlock()
+
+	_ = e.rec.flush(context.Background()) // its error has come through stop
+	if wasRunning {
+		close(idle)
+	}
+	return true
+}
+
+// add appends a variant to the work, if it is not there.
+func (e *engine) add(q Quantizer) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx.Err() != nil {
+		return context.Cause(e.ctx)
+	}
+	if slices.ContainsFunc(e.variants, func(o Quantizer) bool { return o.Variant.Name == q.Variant.Name }) {
+		return nil
+	}
+	id := len(e.variants)
+	e.variants = append(e.variants, q)
+	e.work = append(e.work, make([]work, len(e.job.Tensors)))
+	e.undone += int64(len(e.job.Tensors))
+	e.rec.post(newVariantEvent(id, q.Variant))
+	return nil
+}
+
+// newVariantEvent says that a variant was added.
+func newVariantEvent(id int, v Variant) stored {
+	return newNote(EventVariant, id, -1, note{
+		Message: "variant " + v.Name,
+		Variant: &variantJSON{Name: v.Name, Effective: v.Effective, Scheme: v.Scheme, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers},
+	})
+}
+
+// pause and resume say in the log what they did, if they did anything.
+func (e *engine) pause() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running && e.gate.shut() {
+		e.rec.note(EventPaused, -1, -1, note{Message: "paused"})
+	}
+}
+
+func (e *engine) resume() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running && e.gate.lift() {
+		e.rec.note(EventResumed, -1, -1, note{Message: "resumed after a pause", Pending: e.undone})
+	}
+}
+
+func (e *engine) cancelRun() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cancel()
+}
+
+// claim takes the variants in hand that a tensor still lacks.
+func (e *engine) claim(tensor int) []int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var vs []int
+	for v := range e.work {
+		if e.work[v][tensor] == todo {
+			e.work[v][tensor] = inHand
+			vs = append(vs, v)
+		}
+	}
+	return vs
+}
+
+// release gives back what was claimed and not measured.
+func (e *engine) release(tensor int, variants []int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, v := range variants {
+		e.work[v][tensor] = todo
+	}
+}
+
+// settle marks a measurement as had, whether or not it could be made.
+func (e *engine) settle(variant, tensor int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.work[variant][tensor] = settledWork
+	e.undone--
+}
+
+// quantizer is a variant's.
+func (e *engine) quantizer(variant int) Quantizer {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.variants[variant]
+}
+
+func (e *engine) variantCount() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.variants)
+}
+
+// state is whether a run goes on, and what closes when it has ended.
+func (e *engine) state() (running bool, idle <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running, e.idle
+}

@@ -1,0 +1,63 @@
+package sessions
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrNotSession is wrapped by errors about files that are no session of any
+// version.
+var ErrNotSession = errors.New("not a session")
+
+// FileError says what is wrong with a session file.
+type FileError struct {
+	Path   string
+	Reason string
+	Err    error // what caused it, or nil
+}
+
+func (e *FileError) Error() string {
+	s := "sessions: " + e.Path + ": " + e.Reason
+	if e.Err != nil && e.Err != ErrNotSession {
+		s += ": " + oneLine(e.Err.Error())
+	}
+	return s
+}
+
+// Unwrap is the cause.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// EnvError says what the machine refused: no space, no permission, a source
+// that is gone. It ends a run.
+type EnvError struct {
+	Path   string // file or folder
+	Reason string
+	Err    error // what caused it, or nil
+}
+
+func (e *EnvError) Error() string {
+	s := "sessions: " + e.Path + ": " + e.Reason
+	if e.Err != nil {
+		s += ": " + oneLine(e.Err.Error())
+	}
+	return s
+}
+
+// Unwrap is the cause.
+func (e *EnvError) Unwrap() error { return e.Err }
+
+// SettingsError says why a session cannot be gone on with: a setting that may
+// not change differs.
+type SettingsError struct {
+	Path     string
+	Setting  string
+	Old, New string
+}
+
+func (e *SettingsError) Error() string {
+	return fmt.Sprintf("sessions: %s: cannot be resumed: %s was %s and is now %s", e.Path, e.Setting, e.Old, e.New)
+}
+
+// oneLine folds what others wrote into one line.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,118 @@
+package sessions
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"quantscope/kernels"
+)
+
+// EventTensors carries the session's tensors, in order of ID, in one or more
+// events. It is part of the file, and neither in State.Log nor in a Batch.
+const EventTensors EventKind = "tensors"
+
+// stored is one event with what its payload holds.
+type stored struct {
+	Event
+	payload []byte
+	rec     Record  // of tap and failed events
+	variant Variant // of variant events
+	note    note    // of all but tap and tensors events
+}
+
+// note is the JSON payload of every event but tap and tensors. Each kind uses
+// the fields that docs/session.md lists for it.
+type note struct {
+	Message string `json:"message"`
+
+	Meta     *metaJSON         `json:"meta,omitempty"`     // created
+	Settings map[string]string `json:"settings,omitempty"` // created
+	Variant  *variantJSON      `json:"variant,omitempty"`  // variant
+
+	Variants  []string `json:"variants,omitempty"` // started, resumed: names
+	Pending   int64    `json:"pending,omitempty"`  // started, resumed: measurements to do
+	Retry     int64    `json:"retry,omitempty"`    // resumed: of these, failed before
+	Threads   int      `json:"threads,omitempty"`
+	MemBytes  int64    `json:"mem_bytes,omitempty"`
+	Program   string   `json:"program,omitempty"`
+	KernelSet string   `json:"kernel_set,omitempty"`
+
+	NaN int64 `json:"nan,omitempty"` // failed: weights that are not finite
+	Inf int64 `json:"inf,omitempty"`
+
+	Requested string `json:"requested,omitempty"` // fallback
+	Effective string `json:"effective,omitempty"`
+
+	Code  string  `json:"code,omitempty"`  // finding
+	Value *Figure `json:"value,omitempty"` // finding: what was found
+	Bound *Figure `json:"bound,omitempty"` // finding: what it should not exceed
+}
+
+type metaJSON struct {
+	SourcePath     string `json:"source_path"`
+	SourceAbs      string `json:"source_abs,omitempty"` // where source_path was, for a relative one
+	SourceIdentity string `json:"source_identity"`
+	Family         string `json:"family"`
+	Summary        string `json:"summary"`
+	Layers         int    `json:"layers"`
+	MTPLayers      int    `json:"mtp_layers"`
+	Experts        int    `json:"experts"`
+	SourceBytes    int64  `json:"source_bytes"`
+	Targets        string `json:"targets"`
+	Program        string `json:"program"`
+	KernelSet      string `json:"kernel_set"`
+	CreatedUnixMS  int64  `json:"created_unix_ms"`
+	Tensors        int    `json:"tensors"` // how many
+}
+
+func (m *metaJSON) meta(path string) Meta {
+	return Meta{
+		Path: path, SourcePath: m.SourcePath, SourceIdentity: m.SourceIdentity, Family: m.Family, Summary: m.Summary,
+		Layers: m.Layers, MTPLayers: m.MTPLayers, Experts: m.Experts, SourceBytes: m.SourceBytes,
+		Targets: m.Targets, Program: m.Program, KernelSet: m.KernelSet, CreatedUnixMS: m.CreatedUnixMS,
+	}
+}
+
+type variantJSON struct {
+	Name          string   `json:"name"`
+	Effective     string   `json:"effective"`
+	Scheme        string   `json:"scheme"`
+	BitsPerWeight float64  `json:"bits_per_weight"`
+	Multipliers   []string `json:"multipliers,omitempty"`
+}
+
+func (v *variantJSON) variant(id int) Variant {
+	return Variant{ID: id, Name: v.Name, Effective: v.Effective, Scheme: v.Scheme, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers}
+}
+
+// decodeEvent fills in what the payload of e holds. rec and variant get the
+// numbers of the event.
+func decodeEvent(e *stored) error {
+	switch e.Kind {
+	case EventTap:
+		var t kernels.Tap
+		if _, err := decodeTapHead(e.payload, &t); err != nil {
+			return err
+		}
+		e.rec = NewRecord(e.Variant, e.Tensor, &t)
+		e.rec.Seq, e.rec.AtUS = e.Seq, e.AtUS
+		return nil
+	case EventTensors:
+		return nil
+	}
+	if err := json.Unmarshal(e.payload, &e.note); err != nil {
+		return err
+	}
+	e.Message, e.Effective = e.note.Message, e.note.Effective
+	switch e.Kind {
+	case EventVariant:
+		if e.note.Variant == nil {
+			return fmt.Errorf("a variant event holds no variant")
+		}
+		e.variant = e.note.Variant.variant(e.Variant)
+	case EventFailed:
+		e.rec = failedRecord(e.Variant, e.Tensor, e.note.NaN+e.note.Inf)
+		e.rec.Seq, e.rec.AtUS = e.Seq, e.AtUS
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package sessions
+
+import (
+	"bufio"
+	"encoding/csv"
+	"io"
+	"math"
+	"strconv"
+
+	"quantscope/kernels"
+)
+
+// column is one figure of an exported measurement. docs/session.md lists them.
+type column struct {
+	name string
+	// One of the two: counts are integers everywhere.
+	figure func(l *line) float64
+	count  func(l *line) int64
+}
+
+// columns are the figures of CSV and JSONL, in order.
+var columns = []column{
+	{name: "cos", figure: func(l *line) float64 { return l.rec.Cos }},
+	{name: "rel2", figure: func(l *line) float64 { return l.rec.Rel2 }},
+	{name: "rel_l2", figure: func(l *line) float64 { return l.rec.RelL2 }},
+	{name: "sqnr_db", figure: func(l *line) float64 { return l.rec.SQNR }},
+	{name: "max_abs_err", figure: func(l *line) float64 { return l.rec.MaxAbsErr }},
+	{name: "amax", figure: func(l *line) float64 { return l.rec.Amax }},
+	{name: "global_scale", figure: func(l *line) float64 { return l.rec.GlobalScale }},
+	{name: "scale_min", figure: func(l *line) float64 { return l.rec.ScaleMin }},
+	{name: "scale_mean", figure: func(l *line) float64 { return l.rec.ScaleMean }},
+	{name: "scale_max", figure: func(l *line) float64 { return l.rec.ScaleMax }},
+	{name: "shallow_l2", figure: func(l *line) float64 { return l.rec.ShallowL2 }},
+	{name: "deep_l2", figure: func(l *line) float64 { return l.rec.DeepL2 }},
+	{name: "sum_w2", figure: func(l *line) float64 { return l.tap.SumW2 }},
+	{name: "sum_q2", figure: func(l *line) float64 { return l.tap.SumQ2 }},
+	{name: "sum_wq", figure: func(l *line) float64 { return l.tap.SumWQ }},
+	{name: "sum_e2", figure: func(l *line) float64 { return l.tap.SumE2 }},
+	{name: "scale_sum", figure: func(l *line) float64 { return l.tap.ScaleSum }},
+	{name: "sum_w2_shallow", figure: func(l *line) float64 { return l.tap.ShallowL2 }},
+	{name: "sum_w2_deep", figure: func(l *line) float64 { return l.tap.DeepL2 }},
+	{name: "sum_w2_subnormal_clipped", figure: func(l *line) float64 { return l.tap.SubnormalClippedL2 }},
+	{name: "elements", count: func(l *line) int64 { return l.tap.Elements }},
+	{name: "blocks", count: func(l *line) int64 { return l.tap.Blocks }},
+	{name: "zero_blocks", count: func(l *line) int64 { return l.tap.ZeroBlocks }},
+	{name: "nan", count: func(l *line) int64 { return l.tap.NaN }},
+	{name: "inf", count: func(l *line) int64 { return l.tap.Inf }},
+	{name: "scale_count", count: func(l *line) int64 { return l.tap.ScaleCount }},
+	{name: "scale_high", count: func(l *line) int64 { return l.tap.ScaleHigh }},
+	{name: "scale_low", count: func(l *line) int64 { return l.tap.ScaleLow }},
+	{name: "scale_subnormal", count: func(l *line) int64 { return l.tap.ScaleSubnormal }},
+	{name: "shallow", count: func(l *line) int64 { return l.tap.Shallow }},
+	{name: "deep", count: func(l *line) int64 { return l.tap.Deep }},
+	{name: "subnormal_clipped", count: func(l *line) int64 { return l.tap.SubnormalClipped }},
+}
+
+// histograms are the arrays of JSONL and Parquet.
+var histograms = []struct {
+	name string
+	of   func(t *kernels.Tap) []int64
+}{
+	{"depth", func(t *kernels.Tap) []int64 { return t.Depth[:] }},
+	{"codes", func(t *kernels.Tap) []int64 { return t.Codes[:] }},
+	{"multipliers", func(t *kernels.Tap) []int64 { return t.Multipliers[:] }},
+	{"scales", func(t *kernels.Tap) []int64 { return t.Scales[:] }},
+	{"errors", func(t *kernels.Tap) []int64 { return t.Errors[:] }},
+}
+
+// ExportJSONL writes one measurement a line, histograms included, by variant
+// and tensor. Figures are written so that they come back bit for bit; those that
+// are not finite are the strings "NaN", "Infinity" and "-Infinity". A tensor
+// that could not be measured is a line with "failed" and no figures.
+func ExportJSONL(w io.Writer, path string) error {
+	b := bufio.NewWriterSize(w, 1<<16)
+	var buf []byte
+	if err := export(path, func(l *line) error {
+		buf = appendJSONL(buf[:0], l)
+		_, err := b.Write(buf)
+		return err
+	}); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+func appendJSONL(b []byte, l *line) []byte {
+	str := func(name, value string) {
+		b = append(b, '"')
+		b = append(b, name...)
+		b = append(b, `":`...)
+		b = appendJSONString(b, value)
+		b = append(b, ',')
+	}
+	num := func(name string, value int64) {
+		b = append(b, '"')
+		b = append(b, name...)
+		b = append(b, `":`...)
+		b = strconv.AppendInt(b, value, 10)
+		b = append(b, ',')
+	}
+	b = append(b, '{')
+	str("variant", l.variant.Name)
+	str("tensor", l.tensor.Name)
+	str("file", l.tensor.File)
+	str("dtype", l.tensor.DType)
+	num("rows", int64(l.tensor.Rows))
+	num("cols", int64(l.tensor.Cols))
+	str("kind", l.tensor.Role.Kind.String())
+	num("layer", int64(l.tensor.Role.Layer))
+	num("expert", int64(l.tensor.Role.Expert))
+	str("projection", l.tensor.Role.Projection)
+	num("seq", l.seq)
+	num("at_us", l.rec.AtUS)
+	if l.failure != "" {
+		str("failed", l.failure)
+		b[len(b)-1] = '}'
+		return append(b, '\n')
+	}
+	for i := range columns {
+		c := &columns[i]
+		if c.count != nil {
+			num(c.name, c.count(l))
+			continue
+		}
+		b = append(b, '"')
+		b = append(b, c.name...)
+		b = append(b, `":`...)
+		b = appendFigure(b, c.figure(l))
+		b = append(b, ',')
+	}
+	for _, h := range histograms {
+		b = append(b, '"')
+		b = append(b, h.name...)
+		b = append(b, `":[`...)
+		for _, n := range h.of(&l.tap) {
+			b = strconv.AppendInt(b, n, 10)
+			b = append(b, ',')
+		}
+		b[len(b)-1] = ']'
+		b = append(b, ',')
+	}
+	b[len(b)-1] = '}'
+	return append(b, '\n')
+}
+
+// ExportCSV writes one measurement a row, by variant and tensor, without
+// histograms. Figures come back bit for bit; those that are not finite are NaN,
+// Infinity and -Infinity. A tensor that could not be measured has the reason in
+// the last column and no figures.
+func ExportCSV(w io.Writer, path string) error {
+	c := csv.NewWriter(w)
+	head := []string{"variant", "tensor", "file", "dtype", "rows", "cols", "kind", "layer", "expert", "projection", "seq", "at_us"}
+	for i := range columns {
+		head = append(head, columns[i].name)
+	}
+	if err := c.Write(append(head, "failed")); err != nil {
+		return err
+	}
+	row := make([]string, len(head)+1)
+	if err := export(path, func(l *line) error {
+		t := l.tensor
+		n := copy(row, []string{
+			l.variant.Name, t.Name, t.File, t.DType, strconv.Itoa(t.Rows), strconv.Itoa(t.Cols), t.Role.Kind.String(),
+			csvID(t.Role.Layer), csvID(t.Role.Expert), t.Role.Projection, strconv.FormatInt(l.seq, 10), strconv.FormatInt(l.rec.AtUS, 10),
+		})
+		for i := range columns {
+			switch col := &columns[i]; {
+			case l.failure != "":
+				row[n+i] = ""
+			case col.count != nil:
+				row[n+i] = strconv.FormatInt(col.count(l), 10)
+			default:
+				row[n+i] = csvFigure(col.figure(l))
+			}
+		}
+		row[len(row)-1] = l.failure
+		return c.Write(row)
+	}); err != nil {
+		return err
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// csvID is a number of a layer or expert, empty where there is none.
+func csvID(id int) string {
+	if id < 0 {
+		return ""
+	}
+	return strconv.Itoa(id)
+}
+
+func csvFigure(v float64) string {
+	switch {
+	case math.IsInf(v, 1):
+		return "Infinity"
+	case math.IsInf(v, -1):
+		return "-Infinity"
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}

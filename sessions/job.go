@@ -1,0 +1,48 @@
+package sessions
+
+import (
+	"context"
+
+	"quantscope/kernels"
+)
+
+// Job is what a session measures: tensors, where their weights come from, and
+// how variants are made. Start wires the real one.
+type Job struct {
+	Meta    Meta     // Path, Created… are filled in
+	Abs     string   // where Meta.SourcePath is, absolute; "" where it has no place
+	Name    string   // for the name of a session file: demo, glm-4.5-air
+	Tensors []Tensor // IDs dense from 0, in the order of the files
+	// Settings that decide what the numbers are. They may not change on resume.
+	Settings map[string]string
+	Source   Source
+	Parse    func(name string) (Quantizer, error)
+}
+
+// Source gives the weights of a job's tensors. Its methods may be called from
+// any goroutine.
+type Source interface {
+	// Need is how many bytes Read wants for a tensor.
+	Need(tensor int) int
+	// Read gives the tensor as a contiguous matrix that stands in buf, which
+	// has Need bytes.
+	Read(ctx context.Context, tensor int, buf []byte) (kernels.Matrix, error)
+	Close() error
+}
+
+// Quantizer is one variant at work.
+type Quantizer struct {
+	Variant Variant // without ID
+	// Measure quantizes a matrix and measures the round trip.
+	Measure func(m kernels.Matrix) (Measurement, error)
+	// Rows is Measure with the relative l2 error of each row.
+	Rows func(m kernels.Matrix) (kernels.Tap, []float64, error)
+}
+
+// Measurement is what came out of one round trip.
+type Measurement struct {
+	Tap kernels.Tap
+	// Effective is what ran instead of the variant, "" where it is the variant
+	// itself, and Why is the reason.
+	Effective, Why string
+}

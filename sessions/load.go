@@ -1,0 +1,449 @@
+package sessions
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"quantscope/kernels"
+)
+
+// loaded is a session as it stood in its file at one moment.
+type loaded struct {
+	st       *State
+	meta     metaJSON
+	settings map[string]string
+	notes    []stored // all events but taps and tensors, in order
+	damage   damage
+}
+
+// damage is what of a file could not be read. What is read is right: every
+// event has a checksum.
+type damage struct {
+	missing    string  // what the size says
+	bad        int64   // events whose checksum or content is wrong
+	badSeqs    []int64 // the first of them
+	unreadable []int64 // events from which on SQLite found the file broken
+}
+
+func (d *damage) any() bool { return d.missing != "" || d.bad > 0 || len(d.unreadable) > 0 }
+
+// add counts an event that cannot be used.
+func (d *damage) add(seq int64) {
+	d.bad++
+	if len(d.badSeqs) < 8 {
+		d.badSeqs = append(d.badSeqs, seq)
+	}
+}
+
+func (d *damage) merge(o damage) {
+	d.bad += o.bad
+	d.badSeqs = append(d.badSeqs, o.badSeqs...)
+	d.badSeqs = d.badSeqs[:min(len(d.badSeqs), 8)]
+	d.unreadable = append(d.unreadable, o.unreadable...)
+}
+
+// String says in a line what was lost.
+func (d *damage) String() string {
+	var parts []string
+	if d.missing != "" {
+		parts = append(parts, d.missing)
+	}
+	if d.bad > 0 {
+		seqs := strings.Trim(fmt.Sprint(d.badSeqs), "[]")
+		if int64(len(d.badSeqs)) < d.bad {
+			seqs += " …"
+		}
+		parts = append(parts, fmt.Sprintf("events left out: %d (seq %s)", d.bad, seqs))
+	}
+	if len(d.unreadable) > 0 {
+		parts = append(parts, fmt.Sprintf("unreadable from event %d on", slices.Min(d.unreadable)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+const selectEvents = "select seq, at_us, kind, variant, tensor, payload, crc from events"
+
+// scanEvent reads one row of selectEvents. The error says that the event cannot
+// be used.
+func scanEvent(row []driver.Value) (stored, error) {
+	var e stored
+	var ok [7]bool
+	e.Seq, ok[0] = row[0].(int64)
+	e.AtUS, ok[1] = row[1].(int64)
+	kind, ok2 := row[2].(string)
+	variant, ok3 := row[3].(int64)
+	tensor, ok4 := row[4].(int64)
+	e.payload, ok[5] = row[5].([]byte)
+	crc, ok6 := row[6].(int64)
+	ok[2], ok[3], ok[4], ok[6] = ok2, ok3, ok4, ok6
+	e.Kind, e.Variant, e.Tensor = EventKind(kind), int(variant), int(tensor)
+	if slices.Contains(ok[:], false) {
+		return e, errors.New("a column has another type")
+	}
+	if crc != eventSum(e.Seq, e.AtUS, e.Variant, e.Tensor, kind, e.payload) {
+		return e, errors.New("its checksum is wrong")
+	}
+	return e, decodeEvent(&e)
+}
+
+// readEvents reads up to limit events after one, all kinds. A damaged one is an
+// error.
+func readEvents(ctx context.Context, c *sql.Conn, after int64, limit int) ([]stored, error) {
+	var out []stored
+	err := each(ctx, c, selectEvents+" where seq > ? order by seq limit ?", func(row []driver.Value) error {
+		e, err := scanEvent(row)
+		if err != nil {
+			return fmt.Errorf("event %d is damaged: %w", e.Seq, err)
+		}
+		out = append(out, e)
+		return nil
+	}, after, int64(limit))
+	return out, err
+}
+
+// load reads a session. eachTap is handed every tap record that is whole, from
+// several goroutines at once, each record with the number of the part of the
+// file that it is in; parts are in order of seq, and so are the records of one.
+// nil files them in the state, which has no records else.
+func load(ctx context.Context, r *reader, eachTap func(part int, rec *Record)) (*loaded, error) {
+	l := &loaded{damage: damage{missing: r.missing}}
+	parts := loadParts()
+	r.db.SetMaxIdleConns(parts)
+	c, err := r.db.Conn(ctx)
+	if err != nil {
+		return nil, &FileError{r.path, "open", err}
+	}
+	defer c.Close()
+
+	var last int64
+	if err := c.QueryRowContext(ctx, "select coalesce(max(seq), 0) from events").Scan(&last); err != nil {
+		if !damaged(err) {
+			return nil, &FileError{r.path, "read", err}
+		}
+		last = math.MaxInt64
+	}
+	chunks, err := l.loadNotes(ctx, c, r.path, last)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.begin(r.path); err != nil {
+		return nil, err
+	}
+	tensors := make(chan error, 1)
+	go func() { tensors <- l.loadTensors(r.path, chunks) }()
+
+	var filer *filer
+	if eachTap == nil {
+		for range l.st.Variants {
+			l.st.Records = append(l.st.Records, make([]Record, l.meta.Tensors))
+		}
+		filer = newFiler(l.st)
+		eachTap = filer.file
+	}
+	lastTap, err := l.loadTaps(ctx, r, c, last, parts, eachTap)
+	if err := errors.Join(err, <-tensors); err != nil {
+		return nil, err
+	}
+	if filer != nil {
+		filer.finish()
+	}
+	l.finish(lastTap)
+	return l, nil
+}
+
+// loadParts is in how many parts the taps are read at once.
+func loadParts() int { return min(runtime.GOMAXPROCS(0), 4) }
+
+// loadNotes reads all events but taps and returns the tensors events.
+func (l *loaded) loadNotes(ctx context.Context, c *sql.Conn, path string, last int64) (chunks []stored, err error) {
+	read := func(source string) error {
+		l.notes, chunks = nil, nil
+		return each(ctx, c, strings.Replace(selectEvents, "events", source, 1)+" where kind <> 'tap' and seq <= ? order by seq", func(row []driver.Value) error {
+			e, err := scanEvent(row)
+			switch {
+			case err != nil:
+				l.damage.add(e.Seq)
+			case e.Kind == EventTensors:
+				chunks = append(chunks, e)
+			default:
+				l.notes = append(l.notes, e)
+			}
+			return nil
+		}, last)
+	}
+	err = read("events")
+	if damaged(err) {
+		// The index may be what is broken. Without it, what stands before the
+		// break is had.
+		l.damage = damage{missing: l.damage.missing}
+		if err = read("events not indexed"); damaged(err) {
+			l.damage.unreadable = append(l.damage.unreadable, l.lastNote()+1)
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, &FileError{path, "read", err}
+	}
+	return chunks, nil
+}
+
+func (l *loaded) lastNote() int64 {
+	if len(l.notes) == 0 {
+		return 0
+	}
+	return l.notes[len(l.notes)-1].Seq
+}
+
+// maxTensors bounds how many tensors a file may claim: ten times the matrices of
+// the largest mixture-of-experts models, and 200 bytes each.
+const maxTensors = 4 << 20
+
+// begin makes the state that the notes describe, without records.
+func (l *loaded) begin(path string) error {
+	if len(l.notes) == 0 || l.notes[0].Kind != EventCreated || l.notes[0].note.Meta == nil {
+		return &FileError{Path: path, Reason: "is damaged: how the session was created cannot be read (" + l.damage.String() + ")"}
+	}
+	l.meta, l.settings = *l.notes[0].note.Meta, l.notes[0].note.Settings
+	if l.meta.Tensors < 0 || l.meta.Tensors > maxTensors {
+		return &FileError{Path: path, Reason: fmt.Sprintf("is damaged: %d tensors", l.meta.Tensors)}
+	}
+	l.st = &State{Meta: l.meta.meta(path), Tensors: make([]Tensor, l.meta.Tensors)}
+	l.st.Progress = Progress{State: RunIdle, Variant: -1}
+	for i := range l.notes {
+		e := &l.notes[i]
+		if e.Kind != EventVariant {
+			continue
+		}
+		if e.Variant != len(l.st.Variants) {
+			return &FileError{Path: path, Reason: fmt.Sprintf("is damaged: variant %d of event %d does not follow on %d variants", e.Variant, e.Seq, len(l.st.Variants))}
+		}
+		l.st.Variants = append(l.st.Variants, e.variant)
+	}
+	return nil
+}
+
+// loadTensors decodes the lists of tensors, several at once.
+func (l *loaded) loadTensors(path string, chunks []stored) error {
+	errs := make([]error, len(chunks))
+	var wg sync.WaitGroup
+	for i := range chunks {
+		wg.Go(func() {
+			if err := decodeTensors(chunks[i].payload, l.st.Tensors); err != nil {
+				errs[i] = &FileError{path, fmt.Sprintf("is damaged: event %d", chunks[i].Seq), err}
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for i, t := range l.st.Tensors {
+		if t.Name == "" {
+			return &FileError{Path: path, Reason: fmt.Sprintf("is damaged: tensor %d of %d is in no list", i, len(l.st.Tensors))}
+		}
+	}
+	return nil
+}
+
+// loadTaps reads all tap events, in parts of equal numbers of events, and
+// returns the last one.
+func (l *loaded) loadTaps(ctx context.Context, r *reader, c *sql.Conn, last int64, parts int, eachTap func(int, *Record)) (*Record, error) {
+	if last == math.MaxInt64 { // it is not known where the events end
+		parts = 1
+	}
+	type result struct {
+		last   Record
+		damage damage
+		err    error
+	}
+	results := make([]result, parts)
+	var wg sync.WaitGroup
+	for i := range parts {
+		from, to := last/int64(parts)*int64(i), last/int64(parts)*int64(i+1)
+		if i == parts-1 {
+			to = last
+		}
+		wg.Go(func() {
+			res := &results[i]
+			own := c
+			if i > 0 {
+				if own, res.err = r.db.Conn(ctx); res.err != nil {
+					return
+				}
+				defer own.Close()
+			}
+			seq := from
+			res.err = each(ctx, own, "select seq, at_us, variant, tensor, payload, crc from events where seq > ? and seq <= ? and kind = 'tap' order by seq", func(row []driver.Value) error {
+				rec, err := scanTap(row)
+				seq = rec.Seq
+				if err != nil || rec.Variant < 0 || rec.Variant >= len(l.st.Variants) || rec.Tensor < 0 || rec.Tensor >= len(l.st.Tensors) {
+					res.damage.add(rec.Seq)
+					return nil
+				}
+				eachTap(i, &rec)
+				res.last = rec
+				return nil
+			}, from, to)
+			if damaged(res.err) {
+				res.damage.unreadable = append(res.damage.unreadable, seq+1)
+				res.err = nil
+			}
+		})
+	}
+	wg.Wait()
+	var lastTap Record
+	for i := range results {
+		if err := results[i].err; err != nil {
+			return nil, &FileError{r.path, "read", err}
+		}
+		l.damage.merge(results[i].damage)
+		if results[i].last.Seq > lastTap.Seq {
+			lastTap = results[i].last
+		}
+	}
+	return &lastTap, nil
+}
+
+// scanTap reads a tap event without what a Record does not need.
+func scanTap(row []driver.Value) (Record, error) {
+	var ok [6]bool
+	var n [5]int64
+	for i, col := range [...]int{0, 1, 2, 3, 5} {
+		n[i], ok[col] = row[col].(int64)
+	}
+	payload, isBlob := row[4].([]byte)
+	ok[4] = isBlob
+	rec := Record{Seq: n[0]}
+	if slices.Contains(ok[:], false) {
+		return rec, errors.New("a column has another type")
+	}
+	if n[4] != eventSum(n[0], n[1], int(n[2]), int(n[3]), string(EventTap), payload) {
+		return rec, errors.New("its checksum is wrong")
+	}
+	var t kernels.Tap
+	if _, err := decodeTapHead(payload, &t); err != nil {
+		return rec, err
+	}
+	rec = NewRecord(int(n[2]), int(n[3]), &t)
+	rec.Seq, rec.AtUS = n[0], n[1]
+	return rec, nil
+}
+
+// filer files records of several goroutines: the first of each (variant,
+// tensor) straight away, later ones, which are rare, at the end.
+type filer struct {
+	st   *State
+	seen [][]atomic.Bool
+
+	mu   sync.Mutex
+	late []Record
+}
+
+func newFiler(st *State) *filer {
+	f := &filer{st: st, seen: make([][]atomic.Bool, len(st.Records))}
+	for i := range f.seen {
+		f.seen[i] = make([]atomic.Bool, len(st.Tensors))
+	}
+	return f
+}
+
+func (f *filer) file(_ int, rec *Record) {
+	if !f.seen[rec.Variant][rec.Tensor].Swap(true) {
+		f.st.Records[rec.Variant][rec.Tensor] = *rec
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late = append(f.late, *rec)
+}
+
+func (f *filer) finish() {
+	for _, rec := range f.late {
+		if old := &f.st.Records[rec.Variant][rec.Tensor]; rec.Seq > old.Seq {
+			*old = rec
+		}
+	}
+}
+
+// finish files the failures, the log and the progress.
+func (l *loaded) finish(lastTap *Record) {
+	st := l.st
+	st.LastSeq, st.LastUS, st.Progress.Variant = lastTap.Seq, lastTap.AtUS, -1
+	lastSettled := int64(0)
+	if lastTap.Seq > 0 {
+		lastSettled, st.Progress.Variant = lastTap.Seq, lastTap.Variant
+	}
+	for i := range l.notes {
+		e := &l.notes[i]
+		st.Log = append(st.Log, e.Event)
+		st.Progress.State = nextRunState(st.Progress.State, e.Kind)
+		if e.Seq > st.LastSeq {
+			st.LastSeq, st.LastUS = e.Seq, e.AtUS
+		}
+		if e.Kind != EventFailed || !e.valid(len(st.Variants), len(st.Tensors)) {
+			continue
+		}
+		if st.Records != nil && e.Seq > st.Records[e.Variant][e.Tensor].Seq {
+			st.Records[e.Variant][e.Tensor] = e.rec
+		}
+		if e.Seq > lastSettled {
+			lastSettled, st.Progress.Variant = e.Seq, e.Variant
+		}
+	}
+	st.count()
+	if l.damage.any() {
+		st.Log = append(st.Log, l.damageEvent())
+	}
+}
+
+// damageEvent says in the log, at its end, what could not be read. It is not in
+// the file, so it has no number.
+func (l *loaded) damageEvent() Event {
+	return Event{
+		Kind: EventFinding, Variant: -1, Tensor: -1, AtUS: l.st.LastUS,
+		Message: "session file " + l.st.Meta.Path + " is damaged: " + l.damage.String(),
+	}
+}
+
+// count makes Done, Failed and Total of the progress anew from the records.
+func (s *State) count() {
+	s.Progress.Done, s.Progress.Failed = 0, 0
+	s.Progress.Total = int64(len(s.Variants)) * int64(len(s.Tensors))
+	for _, rs := range s.Records {
+		for i := range rs {
+			switch {
+			case rs[i].Seq == 0:
+			case rs[i].Failed:
+				s.Progress.Failed++
+			default:
+				s.Progress.Done++
+			}
+		}
+	}
+}
+
+// nextRunState is where a run stands after an event.
+func nextRunState(s RunState, k EventKind) RunState {
+	switch k {
+	case EventStarted, EventResumed:
+		return RunRunning
+	case EventPaused:
+		return RunPaused
+	case EventCancelled:
+		return RunCancelled
+	case EventStopped:
+		return RunStopped
+	case EventFinished:
+		return RunFinished
+	}
+	return s
+}

@@ -1,0 +1,121 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"quantscope/kernels"
+	"quantscope/sessions/lockfile"
+)
+
+// OpenSession opens a session for reading: a Follow feed when a process is
+// writing it, a Saved one otherwise. A damaged file is opened as far as it can
+// be read; what was lost is a finding in the log. Errors are *FileError.
+func OpenSession(path string) (Feed, error) {
+	return openSession(context.Background(), path, realClock{})
+}
+
+func openSession(ctx context.Context, path string, clock Clock) (Feed, error) {
+	_, alive := lockfile.Holder(path + lockSuffix)
+	l, err := loadFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	s := newSaved(path, l)
+	if alive {
+		return newFollow(s, l, clock), nil
+	}
+	l.st.interrupt()
+	s.last = Batch{Progress: l.st.Progress, LastSeq: l.st.LastSeq, LastUS: l.st.LastUS, Closed: true}
+	return s, nil
+}
+
+// loadFile reads a whole session into a state.
+func loadFile(ctx context.Context, path string) (*loaded, error) {
+	r, err := openReader(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	l, err := load(ctx, r, nil)
+	return l, errors.Join(err, r.Close())
+}
+
+// interrupt makes a run that goes on an interrupted one: nobody runs it.
+func (s *State) interrupt() {
+	if s.Progress.State == RunRunning || s.Progress.State == RunPaused {
+		s.Progress.State = RunInterrupted
+	}
+}
+
+// savedFeed is a session that nobody writes. It keeps no file open, so that a
+// later run may go on with the session.
+type savedFeed struct {
+	path     string
+	meta     metaJSON
+	settings map[string]string
+	tensors  []Tensor
+	variants atomic.Int64 // how many are known
+	st       *State       // nil once it was handed out
+	last     Batch
+	told     bool
+}
+
+func newSaved(path string, l *loaded) *savedFeed {
+	s := &savedFeed{path: path, meta: l.meta, settings: l.settings, tensors: l.st.Tensors, st: l.st}
+	s.variants.Store(int64(len(l.st.Variants)))
+	return s
+}
+
+func (s *savedFeed) Mode() Mode { return Saved }
+
+func (s *savedFeed) Snapshot() *State {
+	st := s.st
+	s.st = nil // the caller owns it
+	return st
+}
+
+func (s *savedFeed) Next(ctx context.Context, _ time.Duration) (Batch, error) {
+	if !s.told {
+		s.told = true
+		return s.last, nil
+	}
+	<-ctx.Done()
+	return Batch{}, ctx.Err()
+}
+
+func (s *savedFeed) Detail(ctx context.Context, variant, tensor int) (kernels.Tap, error) {
+	if err := checkPair(s.path, variant, int(s.variants.Load()), tensor, len(s.tensors)); err != nil {
+		return kernels.Tap{}, err
+	}
+	return readDetail(ctx, s.path, variant, tensor)
+}
+
+func (s *savedFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float64, error) {
+	if err := checkPair(s.path, variant, int(s.variants.Load()), tensor, len(s.tensors)); err != nil {
+		return nil, err
+	}
+	name, err := variantName(ctx, s.path, variant)
+	if err != nil {
+		return nil, err
+	}
+	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], name)
+}
+
+func (s *savedFeed) Close() error { return nil }
+
+// variantName reads a variant's name.
+func variantName(ctx context.Context, path string, variant int) (string, error) {
+	r, err := openReader(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	var name string
+	if err := r.db.QueryRowContext(ctx, "select name from variants where id = ?", variant).Scan(&name); err != nil {
+		return "", &FileError{path, fmt.Sprintf("variant %d", variant), err}
+	}
+	return name, nil
+}

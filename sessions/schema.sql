@@ -1,0 +1,113 @@
+-- The session file, format 1. docs/session.md says what each column means.
+create table events (
+    seq     integer primary key,
+    at_us   integer not null,
+    kind    text    not null,
+    variant integer not null,
+    tensor  integer not null,
+    payload blob    not null,
+    crc     integer not null
+);
+create index events_log on events (seq) where kind <> 'tap';
+
+create table session (
+    key   text primary key,
+    value text not null
+) without rowid;
+
+create table tensors (
+    id         integer primary key,
+    name       text    not null,
+    source     text    not null,
+    file       text    not null,
+    dtype      text    not null,
+    rows       integer not null,
+    cols       integer not null,
+    kind       text    not null,
+    layer      integer,
+    expert     integer,
+    projection text    not null,
+    param      text    not null,
+    mtp        integer not null
+);
+
+create table variants (
+    id              integer primary key,
+    seq             integer not null,
+    name            text    not null unique,
+    effective       text    not null,
+    scheme          text    not null,
+    bits_per_weight real    not null
+);
+
+create table taps (
+    variant           integer not null,
+    tensor            integer not null,
+    seq               integer not null,
+    failed            integer not null,
+    cos               real,
+    rel2              real,
+    rel_l2            real,
+    sqnr_db           real,
+    max_abs_err       real,
+    amax              real,
+    global_scale      real,
+    scale_min         real,
+    scale_mean        real,
+    scale_max         real,
+    w2                real,
+    e2                real,
+    elements          integer,
+    blocks            integer,
+    zero_blocks       integer,
+    non_finite        integer,
+    scale_high        integer,
+    scale_low         integer,
+    scale_subnormal   integer,
+    shallow           integer,
+    deep              integer,
+    subnormal_clipped integer,
+    shallow_l2        real,
+    deep_l2           real,
+    depth             blob,
+    primary key (variant, tensor)
+) without rowid;
+
+create table findings (
+    seq     integer primary key,
+    variant integer,
+    tensor  integer,
+    code    text not null,
+    value   real,
+    bound   real,
+    message text not null
+);
+
+create table log (
+    seq     integer primary key,
+    at_us   integer not null,
+    kind    text    not null,
+    variant integer,
+    tensor  integer,
+    message text    not null
+);
+
+create view v_taps as
+    select v.name as variant_name, t.name as tensor_name, t.kind, t.layer, t.expert, t.projection, t.mtp,
+           t.rows, t.cols, t.dtype, p.*
+    from taps p join variants v on v.id = p.variant join tensors t on t.id = p.tensor;
+
+create view v_variants as
+    select v.id, v.name, v.effective, v.bits_per_weight,
+           sum(p.failed = 0) as measured, sum(p.failed) as failed,
+           avg(p.rel2) as mean_rel2, avg(p.rel_l2) as mean_rel_l2, max(p.rel_l2) as worst_rel_l2,
+           max(p.rel_l2) / avg(p.rel_l2) as worst_over_mean, min(p.cos) as cos_min, max(p.cos) as cos_max,
+           sum(p.shallow) * 1.0 / sum(p.blocks) as shallow_blocks, sum(p.deep) * 1.0 / sum(p.blocks) as deep_blocks,
+           sum(p.scale_high + p.scale_low) as scales_clamped
+    from variants v left join taps p on p.variant = v.id
+    group by v.id;
+
+create view v_log as
+    select l.seq, l.at_us / 1e6 as seconds, l.kind, v.name as variant_name, t.name as tensor_name, l.message
+    from log l left join variants v on v.id = l.variant left join tensors t on t.id = l.tensor
+    order by l.seq;

@@ -1,0 +1,287 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/demo"
+	"quantscope/quant/method"
+	"quantscope/quant/recipe"
+	"quantscope/quant/topology"
+)
+
+// numerics is the version of the arithmetic behind a tap record. It changes
+// when the kernels would give other bits for the same weights, so that records
+// of two versions never stand in one session.
+const numerics = "1"
+
+// convention is whose NVFP4 arithmetic the variants of quant/method follow.
+const convention = kernels.ModelOpt
+
+// openJob is the job that the options describe, over a real checkpoint.
+func openJob(o Options) (*Job, error) {
+	for _, name := range o.Variants { // before anything is opened
+		if _, err := method.Parse(name); err != nil {
+			return nil, err
+		}
+	}
+	ck, err := openCheckpoint(o.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	job, err := newJob(ck, o)
+	if err != nil {
+		return nil, errors.Join(err, ck.Close())
+	}
+	return job, nil
+}
+
+func openCheckpoint(path string) (*checkpoint.Checkpoint, error) {
+	if path == demo.Label {
+		return demo.Open()
+	}
+	return checkpoint.Open(path)
+}
+
+func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
+	model, err := topology.FromCheckpoint(ck)
+	if err != nil {
+		return nil, err
+	}
+	sel, err := recipe.Select(model, o.Targets)
+	if err != nil {
+		return nil, err
+	}
+	if o.KernelSet.Name == "" {
+		o.KernelSet = kernels.Best()
+	}
+	src, err := newStored(ck, sel.Matrices)
+	if err != nil {
+		return nil, err
+	}
+	job := &Job{
+		Meta: Meta{
+			SourcePath: o.Checkpoint, SourceIdentity: ck.Identity().String(), Family: model.Family, Summary: model.Summary,
+			Layers: model.Layers, MTPLayers: model.MTPLayers, Experts: model.Experts, SourceBytes: ck.Bytes(), Targets: sel.Description,
+		},
+		Name: demo.Label, Tensors: src.tensors(), Source: src,
+		Settings: map[string]string{
+			SettingSource:     ck.Identity().String(),
+			SettingTargets:    sel.Description,
+			SettingConvention: convention.String(),
+			SettingNumerics:   numerics,
+			settingPattern:    o.Targets,
+		},
+		Parse: func(name string) (Quantizer, error) { return parseVariant(name, o) },
+	}
+	if o.Checkpoint != demo.Label {
+		if job.Abs, err = filepath.Abs(o.Checkpoint); err != nil {
+			return nil, err
+		}
+		job.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(job.Abs), ".safetensors"), ".safetensors.index.json")
+	}
+	return job, nil
+}
+
+// settingPattern is kept so that the same selection can be made again; it is
+// not compared, the description is.
+const settingPattern = "targets pattern"
+
+// parseVariant makes a quantizer of a name.
+func parseVariant(name string, o Options) (Quantizer, error) {
+	v, err := method.Parse(name)
+	if err != nil {
+		return Quantizer{}, err
+	}
+	return Quantizer{
+		Variant: Variant{Name: v.Name, Effective: v.Name, Scheme: v.Scheme, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers},
+		Measure: func(m kernels.Matrix) (Measurement, error) {
+			tap, err := v.Measure(o.KernelSet, m)
+			return Measurement{Tap: tap}, err
+		},
+		Rows: func(m kernels.Matrix) (kernels.Tap, []float64, error) { return v.MeasureRows(o.KernelSet, m) },
+	}, nil
+}
+
+// storedSource are the matrices of an opened checkpoint, in the order of its files.
+type storedSource struct {
+	ck       *checkpoint.Checkpoint
+	matrices []topology.Matrix
+	tensor   []*checkpoint.Tensor
+}
+
+func newStored(ck *checkpoint.Checkpoint, matrices []topology.Matrix) (*storedSource, error) {
+	s := &storedSource{ck: ck}
+	type place struct {
+		m topology.Matrix
+		t *checkpoint.Tensor
+	}
+	places := make([]place, len(matrices))
+	for i, m := range matrices {
+		t, ok := ck.Lookup(m.Tensor)
+		if !ok {
+			return nil, fmt.Errorf("%s: tensor %q is to be measured and is not there", ck.Path, m.Tensor)
+		}
+		places[i] = place{m, t}
+	}
+	slices.SortStableFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.t.File, b.t.File), cmp.Compare(a.t.Offset, b.t.Offset), cmp.Compare(a.m.Offset, b.m.Offset))
+	})
+	for _, p := range places {
+		s.matrices = append(s.matrices, p.m)
+		s.tensor = append(s.tensor, p.t)
+	}
+	return s, nil
+}
+
+func (s *storedSource) tensors() []Tensor {
+	out := make([]Tensor, len(s.matrices))
+	for i, m := range s.matrices {
+		t := s.tensor[i]
+		out[i] = Tensor{
+			ID: i, Name: m.Name, Source: m.Tensor, File: filepath.Base(s.ck.Files[t.File].Name),
+			DType: t.DType.String(), Rows: m.Rows, Cols: m.Cols, Role: m.Role,
+		}
+	}
+	return out
+}
+
+// span is the bytes of the tensor from the matrix's first element to its last.
+func span(m *topology.Matrix, size int) int {
+	if m.Rows == 0 || m.Cols == 0 {
+		return 0
+	}
+	return (int(int64(m.Rows-1)*m.RowStride+int64(m.Cols-1)*m.ColStride) + 1) * size
+}
+
+func contiguous(m *topology.Matrix) bool { return m.ColStride == 1 && m.RowStride == int64(m.Cols) }
+
+// Need is the bytes of the matrix, and those of its span where it has to be
+// gathered.
+func (s *storedSource) Need(i int) int {
+	m, size := &s.matrices[i], elementSize(s.tensor[i].DType.String())
+	n := m.Rows * m.Cols * size
+	if !contiguous(m) {
+		n += span(m, size)
+	}
+	return n
+}
+
+func (s *storedSource) Read(ctx context.Context, i int, buf []byte) (kernels.Matrix, error) {
+	m, t := &s.matrices[i], s.tensor[i]
+	out := kernels.Matrix{Rows: m.Rows, Cols: m.Cols}
+	switch t.DType {
+	case checkpoint.BF16:
+		out.Element = kernels.BF16
+	case checkpoint.F16:
+		out.Element = kernels.F16
+	case checkpoint.F32:
+		out.Element = kernels.F32
+	default:
+		return out, &checkpoint.FileError{
+			File: filepath.Join(s.ck.Path, s.ck.Files[t.File].Name), Tensor: t.Name,
+			Reason: "stored as " + t.DType.String() + "; weights are quantized from BF16, F16 or F32", Err: checkpoint.ErrUnsupported,
+		}
+	}
+	size := elementSize(t.DType.String())
+	n := m.Rows * m.Cols * size
+	out.Data = buf[:n]
+	if contiguous(m) {
+		return out, s.ck.ReadAt(ctx, t, m.Offset, out.Data)
+	}
+	raw := buf[n : n+span(m, size)]
+	if err := s.ck.ReadAt(ctx, t, m.Offset, raw); err != nil {
+		return out, err
+	}
+	gather(out.Data, raw, m, size)
+	return out, nil
+}
+
+// gather copies a strided matrix into row-major order.
+func gather(dst, raw []byte, m *topology.Matrix, size int) {
+	k := 0
+	for r := range m.Rows {
+		at := int(int64(r)*m.RowStride) * size
+		if m.ColStride == 1 {
+			k += copy(dst[k:k+m.Cols*size], raw[at:])
+			continue
+		}
+		step := int(m.ColStride) * size
+		for range m.Cols {
+			copy(dst[k:k+size], raw[at:at+size])
+			k += size
+			at += step
+		}
+	}
+}
+
+func (s *storedSource) Close() error { return s.ck.Close() }
+
+// sourceRowErrors opens the checkpoint that a session is of and measures one
+// tensor of it, row by row.
+func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant string) ([]float64, error) {
+	ck, err := findSource(meta)
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %s: its checkpoint was %s: %w", session, meta.place(), err)
+	}
+	job, err := newJob(ck, Options{Checkpoint: meta.SourcePath, Targets: settings[settingPattern]})
+	if err != nil {
+		return nil, errors.Join(err, ck.Close())
+	}
+	defer job.Source.Close()
+	for _, s := range []string{SettingConvention, SettingNumerics} {
+		if was, is := settings[s], job.Settings[s]; was != is {
+			return nil, fmt.Errorf("sessions: %s: rows cannot be measured again: %s was %s and is now %s", session, s, orNone(was), orNone(is))
+		}
+	}
+	i := slices.IndexFunc(job.Tensors, func(t Tensor) bool { return t.Name == tensor.Name })
+	if i < 0 {
+		return nil, fmt.Errorf("sessions: %s: tensor %q is not among the targets of %s any more", session, tensor.Name, ck.Path)
+	}
+	q, err := job.Parse(variant)
+	if err != nil {
+		return nil, err
+	}
+	return rowErrors(ctx, job, q, i)
+}
+
+// place is where the checkpoint was.
+func (m *metaJSON) place() string {
+	if m.SourceAbs != "" {
+		return m.SourceAbs
+	}
+	return m.SourcePath
+}
+
+// findSource opens the checkpoint where it was, or where the path that the user
+// gave leads now, if it is the same one.
+func findSource(meta *metaJSON) (*checkpoint.Checkpoint, error) {
+	paths := []string{meta.place()}
+	if meta.SourcePath != paths[0] {
+		paths = append(paths, meta.SourcePath)
+	}
+	var first error
+	for _, p := range paths {
+		ck, err := openCheckpoint(p)
+		if err == nil {
+			if id := ck.Identity().String(); id != meta.SourceIdentity {
+				err = fmt.Errorf("another checkpoint is there now (identity %.12s, not %.12s)", id, meta.SourceIdentity)
+				err = errors.Join(err, ck.Close())
+			}
+		}
+		if err == nil {
+			return ck, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}

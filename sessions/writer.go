@@ -1,0 +1,290 @@
+package sessions
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"quantscope/quant/checkpoint"
+	"quantscope/sessions/lockfile"
+)
+
+// lockPatience bridges the moment in which another process looks whether the
+// session is held. A writer that is really there is reported well within 2 s.
+const lockPatience = time.Second
+
+// file is a session file that this process writes. Its methods are for one
+// goroutine.
+type file struct {
+	path string
+	lock *lockfile.Lock
+	db   *sql.DB
+	conn *sql.Conn
+	in   *inserts
+}
+
+// BusyError says that another process writes a session.
+type BusyError struct {
+	Path  string
+	Owner lockfile.Owner // zero where it did not say
+}
+
+func (e *BusyError) Error() string {
+	return "sessions: " + e.Path + ": a second writer is refused: " + (&lockfile.Busy{Owner: e.Owner}).Error()
+}
+
+// lockSession takes the right to write a session, which need not exist.
+func lockSession(path string) (*lockfile.Lock, error) {
+	l, err := lockfile.Acquire(path+lockSuffix, lockPatience)
+	var busy *lockfile.Busy
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.As(err, &busy):
+		return nil, &BusyError{path, busy.Owner}
+	}
+	return nil, envError(path, "cannot be written", err)
+}
+
+// The write-ahead log lets readers read while this process writes. With
+// synchronous=FULL each commit is synced: there are at most a few in a second,
+// so that costs little, and what was committed survives a power cut. (NORMAL
+// would sync only when the log is folded in, some 4 MB later.)
+const writeOptions = "&mode=rw&_pragma=synchronous(full)&_pragma=journal_mode(wal)"
+
+// create makes a new session file that holds the first events. The file appears
+// under its name when it is whole: it is made under another one, synced and
+// renamed. The lock on path must be held.
+func create(ctx context.Context, path string, first []stored) (err error) {
+	temp := path + ".new" // of the holder of the lock; one from a dead process is overwritten
+	defer func() {
+		if err != nil {
+			removeSession(temp)
+		}
+	}()
+	removeSession(temp)
+	if err := createEmpty(temp); err != nil {
+		return envError(path, "cannot be created", err)
+	}
+	if err := build(ctx, temp, first); err != nil {
+		err = writeError(temp, err)
+		var env *EnvError
+		if errors.As(err, &env) {
+			env.Path = path
+		}
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return &FileError{Path: path, Reason: "is there already"}
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return envError(path, "cannot be created", err)
+	}
+	if err := checkpoint.SyncDir(filepath.Dir(path)); err != nil {
+		return envError(path, "cannot be created", err)
+	}
+	return nil
+}
+
+// createAndOpen makes a session file and opens it. It releases the lock on any
+// error.
+func createAndOpen(ctx context.Context, path string, lock *lockfile.Lock, first []stored) (*file, error) {
+	if err := create(ctx, path, first); err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
+	return open(ctx, path, lock)
+}
+
+func createEmpty(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// removeSession removes a file that was not finished, with what SQLite may have
+// left beside it.
+func removeSession(path string) {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		_ = os.Remove(path + suffix) // usually it is not there
+	}
+}
+
+// build fills an empty file.
+func build(ctx context.Context, path string, first []stored) error {
+	name, err := dsn(path, "&mode=rw&_pragma=synchronous(full)")
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	c, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = inTx(ctx, c, func() error {
+		if _, err := c.ExecContext(ctx, fmt.Sprintf("pragma application_id = %d; pragma user_version = %d", applicationID, formatVersion)); err != nil {
+			return err
+		}
+		if _, err := c.ExecContext(ctx, schema); err != nil {
+			return err
+		}
+		in, err := prepare(ctx, c)
+		if err != nil {
+			return err
+		}
+		defer in.close()
+		for i := range first {
+			if err := in.store(ctx, &first[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.ExecContext(ctx, "pragma journal_mode = wal")
+	return err
+}
+
+// open opens a session for writing. The lock on path must be held; the file
+// owns it from here on, and it is released on any error.
+func open(ctx context.Context, path string, lock *lockfile.Lock) (f *file, err error) {
+	f = &file{path: path, lock: lock}
+	defer func() {
+		if err != nil {
+			_ = f.close() // the first error says more
+		}
+	}()
+	name, err := dsn(path, writeOptions)
+	if err != nil {
+		return f, envError(path, "cannot be opened", err)
+	}
+	if f.db, err = sql.Open("sqlite", name); err != nil {
+		return f, envError(path, "cannot be opened", err)
+	}
+	markOpen(path, 1)
+	if f.conn, err = f.db.Conn(ctx); err != nil {
+		return f, writeError(path, err)
+	}
+	if err := f.ready(ctx); err != nil {
+		return f, writeError(path, err)
+	}
+	f.in, err = prepare(ctx, f.conn)
+	if err != nil {
+		return f, writeError(path, err)
+	}
+	return f, nil
+}
+
+// ready brings the typed tables in step with the events where they are not:
+// they are derived, and another program may have changed them.
+func (f *file) ready(ctx context.Context) error {
+	const query = `select (select coalesce(max(seq), 0) from events) = max(
+		(select coalesce(max(seq), 0) from log), (select coalesce(max(seq), 0) from taps),
+		(select coalesce(max(seq), 0) from events where kind = 'tensors'))
+		and (select count(*) from taps where not failed) = (select count(*) from (select distinct variant, tensor from events where kind = 'tap'))
+		and (select count(*) from variants) = (select count(*) from events where kind = 'variant')
+		and (select count(*) from log) = (select count(*) from events where kind not in ('tap', 'tensors'))
+		and (select count(*) from findings) = (select count(*) from events where kind = 'finding')
+		and (select count(*) from tensors) = (select value from session where key = 'tensors')`
+	var same sql.NullBool
+	if err := f.conn.QueryRowContext(ctx, query).Scan(&same); err == nil && same.Bool {
+		return nil
+	}
+	return rebuild(ctx, f.conn)
+}
+
+// append writes events in one transaction.
+func (f *file) append(ctx context.Context, events []stored) error {
+	err := inTx(ctx, f.conn, func() error {
+		for i := range events {
+			if err := f.in.store(ctx, &events[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return writeError(f.path, err)
+	}
+	return nil
+}
+
+// close folds the log into the file, so that the file alone is the session,
+// closes it and gives the lock up.
+func (f *file) close() error {
+	var errs []error
+	if f.in != nil {
+		f.in.close()
+	}
+	if f.conn != nil {
+		// A reader in the middle of a look keeps the log; it is folded in later.
+		_, _ = f.conn.ExecContext(context.Background(), "pragma wal_checkpoint(truncate)")
+		errs = append(errs, f.conn.Close())
+	}
+	if f.db != nil {
+		errs = append(errs, f.db.Close())
+		markOpen(f.path, -1)
+	}
+	if f.lock != nil {
+		errs = append(errs, f.lock.Release())
+	}
+	return errors.Join(errs...)
+}
+
+// envError is an EnvError with the path said once.
+func envError(path, reason string, err error) error {
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		return &EnvError{path, reason, pe.Err}
+	case errors.As(err, &le):
+		return &EnvError{path, reason, le.Err}
+	}
+	return &EnvError{path, reason, err}
+}
+
+// smallWrite is more than one batch of events adds to the log.
+const smallWrite = 4 << 20
+
+// writeError is what SQLite said of a write, in words of the machine.
+func writeError(path string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	switch primaryCode(err) {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
+		size := walSize(path)
+		if info, statErr := os.Stat(path); statErr == nil {
+			size = max(size, info.Size())
+		}
+		if reason := noSpace(filepath.Dir(path), size, smallWrite); reason != "" {
+			return &EnvError{path, reason, err}
+		}
+		if primaryCode(err) == sqlite3.SQLITE_FULL {
+			return &EnvError{path, "no space", err}
+		}
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+		return &EnvError{path, "cannot be written", err}
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return &EnvError{path, "another program holds the database", err}
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return &FileError{path, "is damaged", err}
+	}
+	return &EnvError{path, "write", err}
+}
