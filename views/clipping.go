@@ -85,7 +85,7 @@ func (p *Clipping) Apply(b sessions.Batch) {
 
 // refresh adds everything up anew where the session or the filter is another.
 func (p *Clipping) refresh() {
-	if s := p.scene; p.sums.stale || p.state != s.State || p.sums.filter.Text != s.Filter.Text || len(p.sums.places.projection) != len(s.State.Tensors) {
+	if s := p.scene; p.sums.stale || p.state != s.State || p.sums.filter.Text != s.Filter.Text || !p.sums.places.of(s.State.Tensors) {
 		p.sums.rebuild(s.State, s.Filter)
 		p.state = s.State
 	}

@@ -85,7 +85,10 @@ type clipSums struct {
 
 // rebuild adds everything up anew.
 func (s *clipSums) rebuild(state *sessions.State, f Filter) {
-	s.places, s.filter, s.stale = newPlaces(state.Tensors), f, false
+	if !s.places.of(state.Tensors) {
+		s.places = newPlaces(state.Tensors)
+	}
+	s.filter, s.stale = f, false
 	s.total = make([]int, s.places.cells())
 	for t := range state.Tensors {
 		if shows(f, t) {

@@ -32,7 +32,6 @@ type Compare struct {
 // compareKey is what the two sides depend on, records apart.
 type compareKey struct {
 	state              *sessions.State
-	tensors            int
 	a, b               int
 	metric             string
 	filter, projection string
@@ -94,12 +93,12 @@ func (p *Compare) Apply(b sessions.Batch) {
 // refresh brings both sides, the outcome and the maps up to date.
 func (p *Compare) refresh() {
 	s := p.scene
-	key := compareKey{s.State, len(s.State.Tensors), s.Baseline, s.Variant, s.Metric.Name, s.Filter.Text, s.Projection}
+	key := compareKey{s.State, s.Baseline, s.Variant, s.Metric.Name, s.Filter.Text, s.Projection}
 	old := p.key
 	p.key = key
 	filter, projection := old.filter, old.projection
 	old.filter, old.projection = key.filter, key.projection
-	if old != key {
+	if old != key || !p.pairs.places.of(s.State.Tensors) {
 		p.pairs.rebuild(s.State, s.Baseline, s.Variant, s.Metric)
 		p.stale = true
 	}

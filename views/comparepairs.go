@@ -113,7 +113,9 @@ type pairs struct {
 func (p *pairs) rebuild(state *sessions.State, a, b int, m Metric) {
 	n := len(state.Tensors)
 	p.metric, p.change, p.a, p.b = m, changeOf(m), a, b
-	p.places = newPlaces(state.Tensors)
+	if !p.places.of(state.Tensors) {
+		p.places = newPlaces(state.Tensors)
+	}
 	p.left, p.right = newColumn(n), newColumn(n)
 	p.changes, p.states = make([]float64, n), make([]CellState, n)
 	p.keys, p.sorting = make([]uint64, 0, n), make([]uint64, n)

@@ -241,7 +241,10 @@ func (p *Log) draw() string {
 	th, state := p.scene.Theme, p.scene.State
 	rows, detail := p.rows()
 	lines := make([]string, 0, max(p.h, 0))
-	if len(p.lines.shown) == 0 && rows > 0 {
+	if p.w <= 0 || rows <= 0 {
+		return Block(nil, p.w, p.h)
+	}
+	if len(p.lines.shown) == 0 {
 		text := "nothing has happened yet"
 		if p.lines.scanned > 0 {
 			text = fmt.Sprintf("no %s among %s; f shows other kinds", logFilters[p.filter].name, plural(p.lines.scanned, "event"))
@@ -280,8 +283,13 @@ func (p *Log) columns() logColumns {
 	if c.variant > 0 {
 		rest -= c.variant + 2
 	}
-	if p.w >= 60 {
-		c.tensor = max(min(rest*2/5, 44), 0)
+	switch {
+	case p.w >= 140:
+		c.tensor = min(rest*2/5, 48)
+	case p.w >= 60:
+		c.tensor = min(rest*2/5, 18)
+	}
+	if c.tensor > 0 {
 		rest -= c.tensor + 2
 	}
 	c.message = max(rest, 0)
@@ -301,10 +309,17 @@ func (p *Log) row(c logColumns, e sessions.Event, selected bool) string {
 	if c.variant > 0 {
 		parts = append(parts, Fit(p.variantName(e.Variant), c.variant))
 	}
-	if c.tensor > 0 {
+	message := c.message
+	switch t := p.tensorOf(e); {
+	case c.tensor == 0:
+	case t < 0: // the message may have the room
+		message += c.tensor + 2
+	case p.w >= 140:
 		parts = append(parts, Fit(TruncateMiddle(p.tensorName(e), c.tensor), c.tensor))
+	default:
+		parts = append(parts, Fit(TruncateMiddle(ShortName(&p.scene.State.Tensors[t]), c.tensor), c.tensor))
 	}
-	parts = append(parts, Fit(oneLine(e.Message), c.message))
+	parts = append(parts, Fit(oneLine(e.Message), message))
 	if selected {
 		return th.Cursor.Render(Fit("› "+strings.Join(parts, "  "), p.w))
 	}

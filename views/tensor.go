@@ -20,7 +20,6 @@ type Tensor struct {
 	log   bool
 
 	places places
-	state  *sessions.State // that places are of
 
 	version uint64
 	drawn   tensorDrawing
@@ -177,8 +176,8 @@ func (p *Tensor) HandleMouse(_, _ int, m tea.MouseMsg) (bool, tea.Cmd) {
 
 // index finds out where the tensors are.
 func (p *Tensor) index() {
-	if p.state != p.scene.State || len(p.places.projection) != len(p.scene.State.Tensors) {
-		p.state, p.places = p.scene.State, newPlaces(p.scene.State.Tensors)
+	if !p.places.of(p.scene.State.Tensors) {
+		p.places = newPlaces(p.scene.State.Tensors)
 	}
 }
 

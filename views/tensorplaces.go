@@ -13,11 +13,18 @@ type places struct {
 	grid        *Grid
 	projections []string // in the order of the forward pass
 	projection  []int32  // by tensor
+	tensors     []sessions.Tensor
+}
+
+// of says whether these are the tensors that p is about, by identity: a session
+// never changes its tensors.
+func (p *places) of(tensors []sessions.Tensor) bool {
+	return p.grid != nil && len(p.tensors) == len(tensors) && (len(tensors) == 0 || &p.tensors[0] == &tensors[0])
 }
 
 // newPlaces indexes tensors.
 func newPlaces(tensors []sessions.Tensor) places {
-	p := places{grid: NewGrid(tensors), projection: make([]int32, len(tensors))}
+	p := places{tensors: tensors, grid: NewGrid(tensors), projection: make([]int32, len(tensors))}
 	index := map[string]int32{}
 	for i := range tensors {
 		name := tensors[i].Role.Projection
