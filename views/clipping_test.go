@@ -25,7 +25,7 @@ func TestClippingGolden(t *testing.T) {
 			p := NewClipping(sceneOf(t, firstDone(varied(), 100)))
 			p.SetSize(80, 19)
 			for _, k := range view.keys {
-				press(p, string(k))
+				hit(p, string(k))
 			}
 			checkGolden(t, p.Title()+"\n"+p.View())
 		})
@@ -115,16 +115,16 @@ func TestClippingMovesTheCursor(t *testing.T) {
 	for _, step := range []struct{ key, want string }{
 		{"down", "L4 e1 up"}, {"k", "L3 e1 up"}, {"right", "L3 e2 up"}, {"left", "L3 e1 up"}, {"n", "L3 e1 down"}, {"N", "L3 e1 up"},
 	} {
-		if !press(p, step.key) || at() != step.want {
+		if !hit(p, step.key) || at() != step.want {
 			t.Errorf("after %s: %s, want %s", step.key, at(), step.want)
 		}
 	}
 	s.SetProjection("gate")
-	if press(p, "n"); at() != "L3 e2 gate" {
+	if hit(p, "n"); at() != "L3 e2 gate" {
 		t.Errorf("after n among gates: %s", at())
 	}
 	for range 20 {
-		press(p, "up")
+		hit(p, "up")
 	}
 	if at() != "L1 e2 gate" {
 		t.Errorf("at the edge: %s", at())
@@ -151,10 +151,10 @@ func TestClippingRedraws(t *testing.T) {
 		{"only progress", func() { apply(sessions.Batch{Progress: sessions.Progress{Done: 7}}) }, false},
 		{"variant", func() { s.SetVariant(0) }, true},
 		{"projection", func() { s.SetProjection("up") }, true},
-		{"l", func() { press(p, "l") }, true},
-		{"c, not on the screen", func() { press(p, "c") }, false},
-		{"o", func() { press(p, "o") }, true},
-		{"c", func() { press(p, "c") }, true},
+		{"l", func() { hit(p, "l") }, true},
+		{"c, not on the screen", func() { hit(p, "c") }, false},
+		{"o", func() { hit(p, "o") }, true},
+		{"c", func() { hit(p, "c") }, true},
 		{"theme", func() { s.Theme = th }, true},
 		{"size", func() { p.SetSize(90, 19) }, true},
 		{"reset", func() { apply(sessions.Batch{Reset: viewstest.Empty(state.Tensors, "nvfp4")}); s.Variant = 0 }, true},
@@ -222,7 +222,7 @@ func exercise(rt *rapid.T, s *Scene, p Pane) {
 		if strings.ContainsRune(p.Title(), 0x1b) {
 			rt.Errorf("escape in title %q", p.Title())
 		}
-		press(p, rapid.SampledFrom(keys).Draw(rt, "key"))
+		hit(p, rapid.SampledFrom(keys).Draw(rt, "key"))
 		checkSize(rt, p.View(), w, h)
 		if len(s.State.Variants) > 0 && len(s.State.Tensors) > 0 {
 			r := anyRecord(&seed, rapid.IntRange(0, len(s.State.Variants)-1).Draw(rt, "v"), rapid.IntRange(0, len(s.State.Tensors)-1).Draw(rt, "t"))

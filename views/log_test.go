@@ -12,8 +12,8 @@ import (
 	"quantscope/views/viewstest"
 )
 
-// press sends a key by its name.
-func press(p Pane, name string) bool {
+// hit sends a key by its name.
+func hit(p Pane, name string) bool {
 	handled, _ := p.HandleKey(keyNamed(name))
 	return handled
 }
@@ -42,7 +42,7 @@ func TestLogGolden(t *testing.T) {
 			p := NewLog(sceneOf(t, withLog(viewstest.Demo())))
 			p.SetSize(size.w, size.h)
 			for range 14 {
-				press(p, "up")
+				hit(p, "up")
 			}
 			checkSize(t, p.View(), size.w, size.h)
 			checkGolden(t, p.Title()+"\n"+p.View())
@@ -51,7 +51,7 @@ func TestLogGolden(t *testing.T) {
 	t.Run("colour", func(t *testing.T) {
 		p := NewLog(sceneIn(t, withLog(viewstest.Demo()), termenv.TrueColor))
 		p.SetSize(80, 12)
-		press(p, "f")
+		hit(p, "f")
 		checkGolden(t, p.Title()+"\n"+p.View())
 	})
 }
@@ -72,13 +72,13 @@ func TestLogFollowsUntilThePersonMoves(t *testing.T) {
 	if last := len(s.State.Log) - 1; p.selected != last {
 		t.Errorf("selected %d, want the last, %d", p.selected, last)
 	}
-	press(p, "up")
+	hit(p, "up")
 	at := p.selected
 	grow(5)
 	if p.selected != at || p.following {
 		t.Errorf("selected %d after news, want %d", p.selected, at)
 	}
-	press(p, "end")
+	hit(p, "end")
 	grow(1)
 	if last := len(s.State.Log) - 1; p.selected != last || !p.following {
 		t.Errorf("selected %d after end, want %d", p.selected, last)
@@ -89,14 +89,14 @@ func TestLogEnterGoesToTheTensor(t *testing.T) {
 	s := sceneOf(t, withLog(viewstest.Demo()))
 	p := newLog(s)
 	p.SetSize(100, 20)
-	if press(p, "enter") {
+	if hit(p, "enter") {
 		t.Error("enter on an event without a tensor did something")
 	}
-	press(p, "f") // problems: the failure is the second one
-	press(p, "home")
-	press(p, "down")
+	hit(p, "f") // problems: the failure is the second one
+	hit(p, "home")
+	hit(p, "down")
 	e, _ := p.event()
-	if e.Kind != sessions.EventFailed || !press(p, "enter") || s.Cursor != e.Tensor || s.Variant != e.Variant {
+	if e.Kind != sessions.EventFailed || !hit(p, "enter") || s.Cursor != e.Tensor || s.Variant != e.Variant {
 		t.Errorf("%s: cursor %d, variant %d", e.Kind, s.Cursor, s.Variant)
 	}
 }
@@ -105,24 +105,24 @@ func TestLogFilterKeepsTheSelectedEvent(t *testing.T) {
 	s := sceneOf(t, withLog(viewstest.Demo()))
 	p := newLog(s)
 	p.SetSize(100, 20)
-	press(p, "home")
+	hit(p, "home")
 	for range 8 {
-		press(p, "down")
+		hit(p, "down")
 	}
 	want, _ := p.event()
 	if want.Kind != sessions.EventFailed {
 		t.Fatalf("selected %s", want.Kind)
 	}
-	press(p, "f")
+	hit(p, "f")
 	if got, _ := p.event(); got.Seq != want.Seq {
 		t.Errorf("after f: event %d, want %d", got.Seq, want.Seq)
 	}
-	press(p, "f") // findings only: the next one after it
+	hit(p, "f") // findings only: the next one after it
 	if got, _ := p.event(); got.Kind != sessions.EventFinding || got.Seq < want.Seq {
 		t.Errorf("after f f: event %d %s", got.Seq, got.Kind)
 	}
-	press(p, "F")
-	press(p, "F")
+	hit(p, "F")
+	hit(p, "F")
 	if p.filter != 0 {
 		t.Errorf("filter %d, want all", p.filter)
 	}
@@ -156,16 +156,16 @@ func TestLogBumpsItsVersion(t *testing.T) {
 		do   func()
 		bump bool
 	}{
-		{"up", func() { press(p, "up") }, true},
-		{"home", func() { press(p, "home") }, true},
-		{"home again", func() { press(p, "home") }, false},
-		{"up at the top", func() { press(p, "up") }, false},
-		{"f", func() { press(p, "f") }, true},
-		{"F", func() { press(p, "F") }, true},
-		{"end", func() { press(p, "end") }, true},
-		{"end again", func() { press(p, "end") }, false},
+		{"up", func() { hit(p, "up") }, true},
+		{"home", func() { hit(p, "home") }, true},
+		{"home again", func() { hit(p, "home") }, false},
+		{"up at the top", func() { hit(p, "up") }, false},
+		{"f", func() { hit(p, "f") }, true},
+		{"F", func() { hit(p, "F") }, true},
+		{"end", func() { hit(p, "end") }, true},
+		{"end again", func() { hit(p, "end") }, false},
 		{"reset", func() { p.Apply(sessions.Batch{Reset: s.State}) }, true},
-		{"another key", func() { press(p, "z") }, false},
+		{"another key", func() { hit(p, "z") }, false},
 	} {
 		before, view := p.version, p.View()
 		c.do()
@@ -197,7 +197,7 @@ func TestLogFitsAnySize(t *testing.T) {
 				s.State.Apply(b)
 				p.Apply(b)
 			case 1:
-				press(p, rapid.SampledFrom([]string{"up", "down", "pgup", "pgdown", "home", "end", "f", "F", "enter"}).Draw(rt, "key"))
+				hit(p, rapid.SampledFrom([]string{"up", "down", "pgup", "pgdown", "home", "end", "f", "F", "enter"}).Draw(rt, "key"))
 			default:
 				w, h := rapid.IntRange(0, 300).Draw(rt, "w"), rapid.IntRange(0, 120).Draw(rt, "h")
 				p.SetSize(w, h)
