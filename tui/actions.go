@@ -1,0 +1,162 @@
+package tui
+
+import (
+	"slices"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"quantscope/views"
+)
+
+// The reasons for which the root's actions do nothing now.
+
+func (m *Model) offFocus() string {
+	if len(m.screen.Panes()) < 2 {
+		return "this screen has one pane"
+	}
+	return ""
+}
+
+func (m *Model) offDrill() string {
+	switch {
+	case m.screen == ScreenTensor:
+		return "the tensor is open already: esc goes back"
+	case m.scene.Cursor < 0:
+		return "no tensor is under the cursor"
+	}
+	return ""
+}
+
+func (m *Model) offEscape() string {
+	if len(m.back) == 0 && m.scene.Filter.Text == "" && m.home == nil {
+		return "this is the top: q quits"
+	}
+	return ""
+}
+
+func (m *Model) offOneVariant() string {
+	if len(m.scene.State.Variants) < 2 {
+		return "the session has no other variant: v adds one to a live run"
+	}
+	return ""
+}
+
+func (m *Model) offProjection() string {
+	if len(m.projections()) < 2 {
+		return "the session has one projection"
+	}
+	return ""
+}
+
+// escape leaves the innermost of what can be left.
+func (m *Model) escape() tea.Cmd {
+	switch {
+	case len(m.back) > 0:
+		m.goBack()
+	case m.scene.Filter.Text != "":
+		m.clearFilter()
+	case m.home != nil:
+		return m.leaveReplay()
+	}
+	return nil
+}
+
+func (m *Model) cycleVariant() tea.Cmd {
+	m.scene.SetVariant((m.scene.Variant + 1) % len(m.scene.State.Variants))
+	m.sayVariant()
+	return nil
+}
+
+// cycleBaseline goes to the next variant that is not the one shown.
+func (m *Model) cycleBaseline() tea.Cmd {
+	n := len(m.scene.State.Variants)
+	next := (m.scene.Baseline + 1) % n
+	if next == m.scene.Variant {
+		next = (next + 1) % n
+	}
+	m.scene.SetBaseline(next)
+	m.sayVariant()
+	return nil
+}
+
+func (m *Model) sayVariant() {
+	v := m.scene.State.Variants
+	m.say("showing %s, compared with %s", views.Clean(v[m.scene.Variant].Name), views.Clean(v[m.scene.Baseline].Name))
+}
+
+func (m *Model) cycleMetric() tea.Cmd {
+	all := views.Metrics()
+	i := slices.IndexFunc(all, func(x views.Metric) bool { return x.Name == m.scene.Metric.Name })
+	m.setMetric(all[(i+1)%len(all)])
+	return nil
+}
+
+func (m *Model) setMetric(x views.Metric) {
+	m.scene.SetMetric(x)
+	m.say("%s: %s", x.Name, x.Help)
+}
+
+// projections lists the projections of the session in the order in which the
+// checkpoint stores them.
+func (m *Model) projections() []string {
+	var out []string
+	for i := range m.scene.State.Tensors {
+		if p := m.scene.State.Tensors[i].Role.Projection; p != "" && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// cycleProjection goes from all projections to each of them and back.
+func (m *Model) cycleProjection() tea.Cmd {
+	all := append([]string{""}, m.projections()...)
+	m.setProjection(all[(slices.Index(all, m.scene.Projection)+1)%len(all)])
+	return nil
+}
+
+func (m *Model) setProjection(p string) {
+	m.scene.SetProjection(p)
+	if p == "" {
+		m.say("all projections: a cell shows the worst of them")
+	} else {
+		m.say("projection %s", p)
+	}
+}
+
+func (m *Model) toggleLock() tea.Cmd {
+	m.scene.SetLockScale(!m.scene.LockScale)
+	if m.scene.LockScale {
+		m.say("one colour scale over all variants")
+	} else {
+		m.say("the colour scale follows what is shown")
+	}
+	return nil
+}
+
+func (m *Model) cycleTheme() tea.Cmd {
+	names := views.ThemeNames()
+	m.setTheme(names[(slices.Index(names, m.scene.Theme.Name)+1)%len(names)])
+	m.say("theme %s", m.scene.Theme.Name)
+	return nil
+}
+
+// askQuit quits, after a question when a run is under way.
+func (m *Model) askQuit() tea.Cmd {
+	if !m.running() {
+		return tea.Quit
+	}
+	m.open(newConfirm("Quit while the run is going?", []string{
+		"The tensors that are being measured are finished, then the run stops.",
+		"What was recorded stays in the session; opening the checkpoint with",
+		"--session " + m.src.state.Meta.Path + " goes on from there.",
+	}, "quit", func(*Model) tea.Cmd { return tea.Quit }))
+	return nil
+}
+
+// interrupt quits at once. What was recorded stays; the exit status says that
+// a run was cut short.
+func (m *Model) interrupt() tea.Cmd {
+	m.interrupted = m.running()
+	return tea.Quit
+}

@@ -1,0 +1,98 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp/syntax"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"quantscope/views"
+)
+
+// filterLine is the filter while it is typed. What matches shows at once; esc
+// brings back what was there before.
+type filterLine struct {
+	line   lineEdit
+	before views.Filter
+}
+
+func (m *Model) editFilter() tea.Cmd {
+	m.editing = &filterLine{line: newLineEdit(m.scene.Filter.Text), before: m.scene.Filter}
+	m.filterErr = ""
+	return nil
+}
+
+// filterKey acts on a key while the filter is typed.
+func (m *Model) filterKey(k tea.KeyMsg) tea.Cmd {
+	switch k.String() {
+	case "enter":
+		if m.filterErr != "" {
+			return nil // it stays, so that it can be mended
+		}
+		m.editing = nil
+		if f := m.scene.Filter; f.Text != "" {
+			m.say("%s match %s", plural(f.Count, "tensor"), views.Clean(f.Text))
+		}
+		return nil
+	case "esc":
+		before := m.editing.before
+		m.editing, m.filterErr = nil, ""
+		m.filterGen++ // what is under way is not wanted any more
+		m.scene.SetFilter(before)
+		return nil
+	}
+	before := m.editing.line.text
+	if m.editing.line.key(k) && m.editing.line.text != before {
+		return m.findMatches(m.editing.line.text)
+	}
+	return nil
+}
+
+// findMatches makes a filter of the text, outside the loop: a checkpoint has
+// tens of thousands of names.
+func (m *Model) findMatches(text string) tea.Cmd {
+	m.filterGen++
+	gen, tensors := m.filterGen, m.scene.State.Tensors
+	return m.do(m.ctx, "filter", func(context.Context) tea.Msg {
+		f, err := views.NewFilter(text, tensors)
+		return filterMsg{gen: gen, filter: f, err: err}
+	})
+}
+
+func (m *Model) clearFilter() {
+	m.filterGen++
+	f, _ := views.NewFilter("", m.scene.State.Tensors)
+	m.scene.SetFilter(f)
+	m.say("the filter is cleared")
+}
+
+// regexProblem is what is wrong with a pattern, without what the person typed,
+// which stands beside it.
+func regexProblem(err error) string {
+	var bad *syntax.Error
+	if errors.As(err, &bad) {
+		return fmt.Sprintf("%s: %s", bad.Code, bad.Expr)
+	}
+	return err.Error()
+}
+
+// filterView is the message line while the filter is typed.
+func (m *Model) filterView(w int) string {
+	t := m.scene.Theme
+	right := t.Dim.Render(fmt.Sprintf("%d of %s", m.scene.Filter.Count, plural(len(m.scene.State.Tensors), "tensor")))
+	if m.filterErr != "" {
+		right = t.Bad.Render(views.Truncate(views.Clean(m.filterErr), w/2))
+	}
+	room := w - views.Width(right) - 4
+	return t.Accent.Render("/ ") + m.editing.line.view(t, room) + "  " + right
+}
+
+// plural is a count with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

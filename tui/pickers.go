@@ -1,0 +1,150 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"quantscope/sessions"
+	"quantscope/views"
+)
+
+// pickVariant lists the variants of the session and those that could be added.
+// enter shows the one under the cursor; marked ones are added to the run.
+func (m *Model) pickVariant() tea.Cmd {
+	sc := m.scene
+	off := m.offAdd()
+	var items []item
+	for _, v := range sc.State.Variants {
+		it := item{name: v.Name, tag: v.ID, on: v.ID == sc.Variant, note: m.measured(v)}
+		items = append(items, it)
+	}
+	for _, k := range m.o.Known {
+		if sc.State.VariantByName(k.Name) < 0 {
+			items = append(items, item{name: k.Name, note: k.Help, tag: -1, box: true, off: off})
+		}
+	}
+	p := newPicker("Variants", "enter show or add · space mark · esc close", items)
+	p.accept = (*Model).acceptVariants
+	m.open(p)
+	return nil
+}
+
+// measured says how far a variant is.
+func (m *Model) measured(v sessions.Variant) string {
+	n := 0
+	for i := range m.scene.State.Records[v.ID] {
+		if m.scene.State.Records[v.ID][i].Seq != 0 {
+			n++
+		}
+	}
+	note := fmt.Sprintf("%d/%d measured", n, len(m.scene.State.Tensors))
+	if v.BitsPerWeight > 0 {
+		note = fmt.Sprintf("%.2f bits  %s", v.BitsPerWeight, note)
+	}
+	if v.Effective != "" && v.Effective != v.Name {
+		note += "  ran as " + v.Effective
+	}
+	return note
+}
+
+// offAdd is why no variant can be added.
+func (m *Model) offAdd() string {
+	if m.src.runner != nil && !m.src.closed {
+		return ""
+	}
+	switch m.scene.Mode {
+	case sessions.Saved:
+		return "this session is saved: a variant can be added where the checkpoint is, with quantize --session"
+	case sessions.Replay:
+		return "this is a replay: a variant can be added to a live run"
+	case sessions.Follow:
+		return "another process runs this session: it alone can add variants"
+	}
+	return "the run has ended for good: a variant can be added to a live run"
+}
+
+func (m *Model) acceptVariants(p *picker, at *item) tea.Cmd {
+	marked := p.marked()
+	if len(marked) == 0 && at.box {
+		marked = []string{at.name}
+	}
+	m.closeDialog()
+	if len(marked) == 0 {
+		m.scene.SetVariant(at.tag)
+		return nil
+	}
+	run := m.src.runner
+	m.say("adding %s to the run", strings.Join(marked, ", "))
+	return m.send("add", func() error { return run.Add(marked...) })
+}
+
+func (m *Model) pickBaseline() tea.Cmd {
+	var items []item
+	for _, v := range m.scene.State.Variants {
+		items = append(items, item{name: v.Name, tag: v.ID, on: v.ID == m.scene.Baseline, note: m.measured(v),
+			what: func(m *Model) tea.Cmd { m.scene.SetBaseline(v.ID); return nil }})
+	}
+	m.open(newPicker("Compare with", "enter choose · esc close", items))
+	return nil
+}
+
+func (m *Model) pickMetric() tea.Cmd {
+	var items []item
+	for _, x := range views.Metrics() {
+		items = append(items, item{name: x.Name, note: x.Help, tag: -1, on: x.Name == m.scene.Metric.Name,
+			what: func(m *Model) tea.Cmd { m.setMetric(x); return nil }})
+	}
+	m.open(newPicker("Metric", "enter choose · esc close", items))
+	return nil
+}
+
+// openPalette lists all that can be done, searchable.
+func (m *Model) openPalette() tea.Cmd {
+	p := newPicker("Commands", "enter do · ↑↓ choose · esc close", m.commands())
+	line := newLineEdit("")
+	p.search = &line
+	p.find()
+	m.open(p)
+	return nil
+}
+
+// commands are the root's actions, the focused pane's keys, and what the
+// pickers offer, each with the reason for which it cannot be done now.
+func (m *Model) commands() []item {
+	var out []item
+	for i := range rootActions {
+		a := &rootActions[i]
+		if slices.Contains(a.keys, ":") {
+			continue
+		}
+		out = append(out, item{name: a.name, key: a.label, tag: -1, off: a.why(m), what: a.run})
+	}
+	if !m.layout.Small {
+		id := m.focus
+		for _, k := range m.panes[id].Keys() {
+			press := keyOf(k.Keys[0])
+			out = append(out, item{name: lowerFirst(paneNames[id]) + ": " + k.Help, key: k.Label, tag: -1, off: k.Disabled,
+				what: func(m *Model) tea.Cmd { return m.press(press) }})
+		}
+	}
+	for _, v := range m.scene.State.Variants {
+		out = append(out,
+			item{name: "show " + v.Name, tag: -1, what: func(m *Model) tea.Cmd { m.scene.SetVariant(v.ID); return nil }},
+			item{name: "compare with " + v.Name, tag: -1, what: func(m *Model) tea.Cmd { m.scene.SetBaseline(v.ID); return nil }})
+	}
+	for _, x := range views.Metrics() {
+		out = append(out, item{name: "metric " + x.Name, note: x.Help, tag: -1, what: func(m *Model) tea.Cmd { m.setMetric(x); return nil }})
+	}
+	for _, p := range m.projections() {
+		out = append(out, item{name: "projection " + p, tag: -1, what: func(m *Model) tea.Cmd { m.setProjection(p); return nil }})
+	}
+	for _, name := range views.ThemeNames() {
+		out = append(out, item{name: "theme " + name, tag: -1, what: func(m *Model) tea.Cmd { m.setTheme(name); return nil }})
+	}
+	return out
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }

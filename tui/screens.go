@@ -1,0 +1,95 @@
+package tui
+
+import "strings"
+
+// PaneID names a pane of the workbench.
+type PaneID uint8
+
+// Panes.
+const (
+	PaneMap PaneID = iota
+	PaneDetail
+	PaneWorst
+	PaneClipping
+	PaneCompare
+	PaneLog
+	PaneTensor
+	paneCount
+)
+
+// paneNames are what help calls the panes.
+var paneNames = [paneCount]string{"Map", "Detail", "Worst", "Clipping", "Compare", "Log", "Tensor"}
+
+// Screen is what fills the body.
+type Screen uint8
+
+// Screens 1 to 8 are those of the tabs. The tensor screen is reached by
+// drilling down and left by going back.
+const (
+	ScreenMap Screen = iota + 1
+	ScreenClipping
+	ScreenLandscape
+	ScreenCompare
+	ScreenKL
+	ScreenGates
+	ScreenAudit
+	ScreenLog
+	ScreenTensor
+)
+
+// screenInfo describes a screen. One with absent set cannot be opened, for that
+// reason.
+type screenInfo struct {
+	screen Screen
+	name   string
+	panes  []PaneID // in the order of the focus, the first is the screen's own
+	absent string
+}
+
+var screenTable = []screenInfo{
+	{ScreenMap, "Map", []PaneID{PaneMap, PaneDetail, PaneWorst}, ""},
+	{ScreenClipping, "Clipping", []PaneID{PaneClipping}, ""},
+	{ScreenLandscape, "Landscape", nil, "this version does not explain the landscape yet"},
+	{ScreenCompare, "Compare", []PaneID{PaneCompare}, ""},
+	{ScreenKL, "KL", nil, "this version does not measure KL divergence yet"},
+	{ScreenGates, "Gates", nil, "this version does not run gates yet"},
+	{ScreenAudit, "Audit", nil, "this version does not audit checkpoints yet"},
+	{ScreenLog, "Log", []PaneID{PaneLog}, ""},
+	{ScreenTensor, "Tensor", []PaneID{PaneTensor}, ""},
+}
+
+func (s Screen) info() screenInfo {
+	if s < ScreenMap || s > ScreenTensor {
+		s = ScreenMap
+	}
+	return screenTable[s-1]
+}
+
+// Panes are the panes of a screen; a screen that this version lacks shows those
+// of the map.
+func (s Screen) Panes() []PaneID {
+	if p := s.info().panes; p != nil {
+		return p
+	}
+	return ScreenMap.info().panes
+}
+
+// String is the screen's name.
+func (s Screen) String() string { return s.info().name }
+
+// ScreenByName finds a screen that can be opened from its tab, by name in lower
+// case; the second result lists the known names.
+func ScreenByName(name string) (Screen, []string, bool) {
+	var known []string
+	for _, i := range screenTable {
+		if i.absent != "" || i.screen == ScreenTensor {
+			continue
+		}
+		lower := strings.ToLower(i.name)
+		if lower == name {
+			return i.screen, nil, true
+		}
+		known = append(known, lower)
+	}
+	return 0, known, false
+}

@@ -1,0 +1,99 @@
+package tui
+
+import (
+	"fmt"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"quantscope/sessions"
+	"quantscope/views"
+)
+
+// Update implements tea.Model.
+func (m *Model) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
+	defer func() {
+		if r := recover(); r != nil {
+			m.err = fmt.Errorf("update: internal error: %v", r)
+			cmd = tea.Quit
+		}
+	}()
+	m.stale = true
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.resize(msg.Width, msg.Height)
+	case tea.KeyMsg:
+		cmd = m.handleKey(msg)
+	case tea.MouseMsg:
+		cmd = m.handleMouse(msg)
+	case batchMsg:
+		cmd = m.handleBatch(msg)
+	case answer:
+		cmd = msg.apply(m)
+	}
+	return m, tea.Batch(cmd, m.settle())
+}
+
+// handleBatch takes in news of a source and asks for more. News of the source
+// that waits behind a replay bring its state up to date.
+func (m *Model) handleBatch(msg batchMsg) tea.Cmd {
+	s := msg.src
+	if s != m.src && s != m.home {
+		return nil
+	}
+	if msg.batch.Closed {
+		s.closed = true
+	}
+	s.state.Apply(msg.batch)
+	if s == m.src {
+		m.takeUp(msg.batch)
+		m.readClock()
+	}
+	return tea.Batch(m.pump(s), m.tick())
+}
+
+// takeUp shows the panes what the state has taken in and keeps the scene
+// within what there is.
+func (m *Model) takeUp(b sessions.Batch) {
+	sc := m.scene
+	st := sc.State
+	m.paused = st.Progress.State == sessions.RunPaused
+	if b.Reset != nil {
+		sc.Filter = refit(sc.Filter, st.Tensors)
+	}
+	if sc.Cursor >= len(st.Tensors) {
+		sc.Cursor = len(st.Tensors) - 1
+	}
+	if sc.Cursor < 0 && len(st.Tensors) > 0 {
+		sc.Cursor = 0
+	}
+	sc.Variant = clampID(sc.Variant, len(st.Variants))
+	sc.Baseline = clampID(sc.Baseline, len(st.Variants))
+	sc.Touch()
+	for _, p := range m.panes {
+		p.Apply(b)
+	}
+}
+
+// refit makes a filter anew for other tensors.
+func refit(f views.Filter, tensors []sessions.Tensor) views.Filter {
+	fresh, err := views.NewFilter(f.Text, tensors)
+	if err != nil {
+		fresh, _ = views.NewFilter("", tensors)
+	}
+	return fresh
+}
+
+func clampID(id, n int) int { return max(min(id, n-1), 0) }
+
+// readClock takes the position of a replay.
+func (m *Model) readClock() {
+	if m.src.player != nil {
+		m.pos = m.src.player.Position()
+	}
+}
+
+// settle asks for what the scene needs and does not have: whoever moved the
+// cursor, its tensor's records follow.
+func (m *Model) settle() tea.Cmd {
+	return tea.Batch(m.fetchDetail(), m.fetchRows())
+}
