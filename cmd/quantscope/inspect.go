@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"quantscope/quant/inspect"
+	"quantscope/views"
+)
+
+func newInspect(std streams) *cobra.Command {
+	var asJSON, list bool
+	var tensor string
+	cmd := &cobra.Command{
+		Use:   "inspect CHECKPOINT",
+		Short: "Structure, sizes, memory and findings, from headers only",
+		Long: `inspect reads the headers of a checkpoint and says what it is: layers, experts,
+dtypes, what would be quantized, what it needs in memory as it is and in other
+formats, and what is odd about it. --tensors lists every tensor. --tensor NAME
+reads that one tensor and says what it holds.`,
+		Args: exactly(1, "inspect takes one checkpoint: a folder, a file or demo"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if tensor != "" {
+				return inspectTensor(cmd.Context(), std, args[0], tensor, asJSON)
+			}
+			return inspectHeaders(std, args[0], list, asJSON)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&asJSON, "json", false, "print one JSON document")
+	fl.BoolVar(&list, "tensors", false, "list every tensor")
+	fl.StringVar(&tensor, "tensor", "", "read one tensor and say what it holds")
+	return cmd
+}
+
+func inspectHeaders(std streams, path string, list, asJSON bool) error {
+	c, m, err := openModel(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r, err := inspect.Headers(c, m, list)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(std.out, r)
+	}
+	return printInspect(std, r)
+}
+
+func printInspect(std streams, r *inspect.Report) error {
+	t := newReport(std.out)
+	t.line("%s", views.Clean(r.Path))
+	t.line("  %s · %s", r.Summary, formatBytes(r.Bytes))
+	t.line("  identity %s", r.Identity)
+	if r.QuantMethod != "" {
+		t.line("  quantized by %q, as its config says", r.QuantMethod)
+	}
+	t.line("")
+	shares := func(title string, shares []inspect.Share) {
+		var rows [][]string
+		for _, s := range shares {
+			rows = append(rows, []string{s.Name, fmt.Sprint(s.Tensors), millions(s.Params), formatBytes(s.Bytes)})
+		}
+		t.table([]string{title, ">tensors", ">params", ">size"}, rows)
+		t.line("")
+	}
+	shares("part", r.Kinds)
+	shares("dtype", r.DTypes)
+	if r.Targets.Matrices > 0 {
+		t.line("targets  %s: %d matrices, %s params, %.1f %% of the checkpoint's", r.Targets.Description, r.Targets.Matrices, millions(r.Targets.Params), 100*float64(r.Targets.Params)/float64(r.Params))
+	} else {
+		t.line("targets  none: %s", r.Targets.Reason)
+	}
+	if r.Targets.Excluded > 0 {
+		t.line("         %d left out: %s", r.Targets.Excluded, r.Targets.Reason)
+	}
+	t.line("")
+	var rows [][]string
+	for _, e := range r.Estimates {
+		rows = append(rows, []string{e.Format, fmt.Sprintf("%.2f", e.BitsPerWeight), formatBytes(e.Bytes), formatBytes(e.PerRank[0]), formatBytes(e.PerRank[1]), formatBytes(e.PerRank[2])})
+	}
+	t.table([]string{"weights in memory", ">b/w", ">one device", ">2", ">4", ">8 devices, each"}, rows)
+	t.line("")
+	for _, f := range r.Files {
+		t.line("file     %s  %s  %d tensors", views.Clean(f.Name), formatBytes(f.Size), f.Tensors)
+	}
+	var side []string
+	for _, s := range r.Side {
+		side = append(side, views.Clean(s.Name))
+	}
+	if len(side) > 0 {
+		t.line("beside   %s", strings.Join(side, " "))
+	}
+	for i, n := range r.Unknown {
+		if i == 10 {
+			t.line("unknown  … %d more (--json has all)", len(r.Unknown)-i)
+			break
+		}
+		t.line("unknown  %s", views.Clean(n))
+	}
+	for _, f := range r.Findings {
+		t.line("finding  %s", views.Clean(strings.TrimSpace(strings.Join([]string{f.File, f.Tensor, f.Message}, " "))))
+	}
+	if len(r.List) > 0 {
+		t.line("")
+		var rows [][]string
+		for _, x := range r.List {
+			rows = append(rows, []string{views.Clean(x.Name), x.DType, fmt.Sprint(x.Shape), fmt.Sprint(x.Elements), fmt.Sprint(x.Bytes), views.Clean(x.File), x.Kind})
+		}
+		t.table([]string{"tensor", "dtype", "shape", ">elements", ">bytes", "file", "part"}, rows)
+	}
+	return t.err
+}
+
+func inspectTensor(ctx context.Context, std streams, path, name string, asJSON bool) error {
+	c, m, err := openModel(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	v, err := inspect.ReadValues(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	for i := range c.Tensors {
+		if c.Tensors[i].Name == name {
+			v.Kind = m.Roles[i].Kind.String()
+		}
+	}
+	if asJSON {
+		return printJSON(std.out, v)
+	}
+	t := newReport(std.out)
+	t.line("%s", views.Clean(v.Name))
+	t.line("  %s %v, %d elements, %d bytes, in %s; %s", v.DType, v.Shape, v.Elements, v.Bytes, views.Clean(v.File), v.Kind)
+	t.line("  NaN %d, infinite %d, zero %d", v.NaN, v.Inf, v.Zeros)
+	if len(v.Positions) > 0 {
+		t.line("  non-finite at %v", v.Positions)
+	}
+	if v.Min != nil {
+		t.line("  min %.6g, max %.6g, mean %.6g, standard deviation %.6g of the finite", *v.Min, *v.Max, *v.Mean, *v.Std)
+	}
+	t.line("  %s", strings.Join(v.First, " "))
+	return t.err
+}
+
+// millions writes a count of parameters.
+func millions(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2f G", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.2f M", float64(n)/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.2f k", float64(n)/1e3)
+	}
+	return fmt.Sprint(n)
+}

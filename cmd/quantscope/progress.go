@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"quantscope/sessions"
+)
+
+// progress prints how a run goes: one line that is redrawn on a terminal, a new
+// line now and then elsewhere.
+type progress struct {
+	w     io.Writer
+	live  bool
+	every time.Duration
+	last  time.Time
+	drawn bool
+}
+
+func newProgress(std streams) *progress {
+	p := &progress{w: std.err, live: std.live, every: 5 * time.Second, last: time.Now()}
+	if p.live {
+		p.every = 100 * time.Millisecond
+	}
+	return p
+}
+
+func (p *progress) show(st *sessions.State) {
+	if time.Since(p.last) < p.every {
+		return
+	}
+	p.last = time.Now()
+	p.print(progressLine(st))
+}
+
+func (p *progress) print(line string) {
+	if p.live {
+		fmt.Fprint(p.w, "\r"+line+"\x1b[K")
+		p.drawn = true
+		return
+	}
+	fmt.Fprintln(p.w, line)
+}
+
+// finish says how it ended.
+func (p *progress) finish(st *sessions.State) {
+	p.print(progressLine(st))
+	if p.live {
+		fmt.Fprintln(p.w)
+	}
+}
+
+func progressLine(st *sessions.State) string {
+	pr := st.Progress
+	line := fmt.Sprintf("%s  %d/%d", pr.State, pr.Done, pr.Total)
+	if pr.Failed > 0 {
+		line += fmt.Sprintf("  %d failed", pr.Failed)
+	}
+	if pr.Variant >= 0 && pr.Variant < len(st.Variants) && pr.State == sessions.RunRunning {
+		line += "  " + st.Variants[pr.Variant].Name
+	}
+	if pr.BytesPerSec > 0 {
+		line += fmt.Sprintf("  %s/s  %.3g Mweights/s", formatBytes(int64(pr.BytesPerSec)), pr.WeightsPerSec/1e6)
+	}
+	if pr.ETASeconds > 0 {
+		line += "  ETA " + clock(pr.ETASeconds)
+	}
+	return line
+}
+
+// clock writes seconds as m:ss or h:mm:ss.
+func clock(seconds float64) string {
+	s := int64(seconds + 0.5)
+	if s >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"quantscope/sessions"
+)
+
+// version is the program's version; sessions and receipts carry it.
+const version = "0.1.0"
+
+// defaultVariants are what the workbench measures when nothing is asked for.
+const defaultVariants = "nvfp4,nvfp4+mse,nvfp4+mse_ge1"
+
+func newRoot(std streams) *cobra.Command {
+	run := runFlags{}
+	screen := screenFlags{}
+	root := &cobra.Command{
+		Use:   "quantscope [CHECKPOINT | SESSION]",
+		Short: "A workbench for people who quantize language-model checkpoints",
+		Long: `quantscope opens a checkpoint, quantizes it in the background and shows, live,
+where it loses precision. CHECKPOINT is a folder or file of safetensors, or
+"demo" for the embedded model; SESSION is a saved run (*.qscope). With nothing
+named it opens the demo. Without a terminal it prints the same as plain text.`,
+		Example: `  quantscope                      the embedded demo
+  quantscope ./Qwen3-30B-A3B      a checkpoint on disk
+  quantscope run.qscope           a saved session`,
+		Args:          cobra.MaximumNArgs(1),
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"demo\tthe embedded model"}, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			what := "demo"
+			if len(args) == 1 {
+				what = args[0]
+			}
+			return workbench(cmd.Context(), std, what, run, screen)
+		},
+	}
+	run.bind(root, defaultVariants)
+	screen.bind(root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(
+		newInspect(std), newQuantize(std), newReplay(std), newSessions(std),
+		newLint(std), newCheckPair(std), newSynth(std),
+	)
+	return root
+}
+
+// workbench opens a checkpoint or a session on screen, or as plain text where
+// there is no terminal.
+func workbench(ctx context.Context, std streams, what string, run runFlags, screen screenFlags) error {
+	saved := false
+	if what != "demo" {
+		if _, err := os.Stat(what); err != nil {
+			return badInput(fmt.Errorf("%s: %w", what, plainCause(err)))
+		}
+		var err error
+		if saved, err = sessions.IsSession(what); err != nil {
+			return badInput(err)
+		}
+	}
+	switch {
+	case saved && !std.terminal:
+		return printSession(std, what, run.json)
+	case saved:
+		feed, err := sessions.OpenSession(what)
+		if err != nil {
+			return err
+		}
+		return show(ctx, std, feed, screen)
+	case !std.terminal:
+		if !run.json {
+			fmt.Fprintln(std.err, "quantscope: no interactive terminal: measuring, then a plain report")
+		}
+		return quantize(ctx, std, what, run)
+	}
+	o, err := run.options(what)
+	if err != nil {
+		return err
+	}
+	feed, err := sessions.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	return show(ctx, std, feed, screen)
+}
+
+// plainCause is what went wrong with a path, without the path and the system
+// call that os puts before it.
+func plainCause(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"quantscope/quant/method"
+	"quantscope/sessions"
+	"quantscope/tui"
+	"quantscope/views"
+)
+
+// screenFlags are the flags of commands that open the workbench.
+type screenFlags struct {
+	theme   string
+	noMouse bool
+}
+
+func (f *screenFlags) bind(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.theme, "theme", "", "colours: "+strings.Join(views.ThemeNames(), ", "))
+	fl.BoolVar(&f.noMouse, "no-mouse", false, "leave the mouse to the terminal")
+	_ = cmd.RegisterFlagCompletionFunc("theme", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return views.ThemeNames(), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// show runs the workbench on a feed and closes the feed.
+func show(ctx context.Context, std streams, feed sessions.Feed, f screenFlags) error {
+	o := tui.Options{
+		Theme: f.theme, NoMouse: f.noMouse, In: std.in, Out: std.out,
+		OpenReplay: func(path string) (sessions.Player, error) { return sessions.OpenReplay(path, 1) },
+		Reopen:     sessions.OpenSession,
+		Export: func(_ context.Context, kind, session, path string, overwrite bool) error {
+			return sessions.ExportFile(session, path, strings.ToLower(kind), overwrite)
+		},
+	}
+	for _, h := range method.Known() {
+		o.Known = append(o.Known, tui.Known{Name: h.Name, Help: h.Description})
+	}
+	err := tui.Run(ctx, feed, o)
+	if closeErr := feed.Close(); err == nil && closeErr != nil {
+		err = closeErr
+	}
+	var stopped *tui.StoppedError
+	switch {
+	case errors.Is(err, tui.ErrInterrupted):
+		return &exitError{exitInterrupted, fmt.Errorf("interrupted: what was measured is kept%s", resumeHint(feed))}
+	case errors.As(err, &stopped):
+		return environment(err)
+	}
+	return err
+}
+
+// resumeHint says how to go on with the session of a live run.
+func resumeHint(feed sessions.Feed) string {
+	live, ok := feed.(*sessions.LiveFeed)
+	if !ok {
+		return ""
+	}
+	return "; --session " + live.Path() + " goes on"
+}

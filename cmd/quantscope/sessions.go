@@ -1,0 +1,208 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"quantscope/sessions"
+)
+
+func newSessions(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sessions",
+		Short: "List, describe and export saved sessions",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("sessions knows no %q: list, info, export", args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSessionsList(std), newSessionsInfo(std), newSessionsExport(std))
+	return cmd
+}
+
+// sessionLine is a session in a list.
+type sessionLine struct {
+	Path     string            `json:"path"`
+	Source   string            `json:"source"`
+	Identity string            `json:"identity"`
+	Summary  string            `json:"summary"`
+	State    sessions.RunState `json:"state"`
+	Tensors  int               `json:"tensors"`
+	Variants []string          `json:"variants"`
+	Done     int64             `json:"done"`
+	Total    int64             `json:"total"`
+	Failed   int64             `json:"failed"`
+	Bytes    int64             `json:"bytes"`
+	Created  time.Time         `json:"created"`
+	Modified time.Time         `json:"modified"`
+	Writer   int               `json:"writer"` // process that writes it now, 0 where none does
+}
+
+func lineOf(i sessions.Info) sessionLine {
+	l := sessionLine{
+		Path: i.Meta.Path, Source: i.Meta.SourcePath, Identity: i.Meta.SourceIdentity, Summary: i.Meta.Summary, State: i.Progress.State,
+		Tensors: i.Tensors, Variants: []string{}, Done: i.Progress.Done, Total: i.Progress.Total, Failed: i.Progress.Failed, Bytes: i.Bytes,
+		Created: time.UnixMilli(i.Meta.CreatedUnixMS).UTC(), Modified: i.Modified.UTC(), Writer: i.Writer,
+	}
+	for _, v := range i.Variants {
+		l.Variants = append(l.Variants, v.Name)
+	}
+	return l
+}
+
+func newSessionsList(std streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [FOLDER]",
+		Short: "List the sessions of a folder (default: the state folder)",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := sessions.DefaultDir()
+			if len(args) == 1 {
+				dir, err = args[0], nil
+				if _, statErr := os.Stat(dir); statErr != nil {
+					err = badInput(fmt.Errorf("%s: %w", dir, plainCause(statErr)))
+				}
+			}
+			if err != nil {
+				return err
+			}
+			infos, errs := sessions.List(dir)
+			if asJSON {
+				doc := struct {
+					Folder   string        `json:"folder"`
+					Sessions []sessionLine `json:"sessions"`
+					Problems []string      `json:"problems"`
+				}{dir, []sessionLine{}, []string{}}
+				for _, i := range infos {
+					doc.Sessions = append(doc.Sessions, lineOf(i))
+				}
+				for _, e := range errs {
+					doc.Problems = append(doc.Problems, oneLine(e.Error()))
+				}
+				return printJSON(std.out, doc)
+			}
+			t := newReport(std.out)
+			t.line("%s: %d sessions", dir, len(infos))
+			var rows [][]string
+			for _, i := range infos {
+				l := lineOf(i)
+				rows = append(rows, []string{
+					filepath.Base(l.Path), l.Source, string(l.State), fmt.Sprintf("%d/%d", l.Done, l.Total),
+					l.Modified.Local().Format("2006-01-02 15:04"), formatBytes(l.Bytes), strings.Join(l.Variants, ", "),
+				})
+			}
+			if len(rows) > 0 {
+				t.table([]string{"session", "source", "state", ">measured", "changed", ">size", "variants"}, rows)
+			}
+			for _, e := range errs {
+				fmt.Fprintln(std.err, "quantscope: "+oneLine(e.Error()))
+			}
+			return t.err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
+}
+
+func newSessionsInfo(std streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "info SESSION",
+		Short: "Say where a session comes from and what it holds",
+		Args:  exactly(1, "sessions info takes one session file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			info, err := sessions.Inspect(args[0])
+			if err != nil {
+				return err
+			}
+			st, err := savedState(args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(std.out, struct {
+					quantizeDocument
+					Info sessionLine `json:"info"`
+				}{document(args[0], st), lineOf(info)})
+			}
+			if err := printRun(std.out, args[0], st); err != nil {
+				return err
+			}
+			l := lineOf(info)
+			t := newReport(std.out)
+			t.line("")
+			t.line("identity  %s", l.Identity)
+			t.line("made by   quantscope %s, kernels %q", st.Meta.Program, st.Meta.KernelSet)
+			t.line("created   %s, changed %s, %s, %d events", l.Created.Format(time.RFC3339), l.Modified.Format(time.RFC3339), formatBytes(l.Bytes), st.LastSeq)
+			return t.err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
+}
+
+func newSessionsExport(std streams) *cobra.Command {
+	var format, out string
+	var force, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "export SESSION",
+		Short: "Write the tap records as JSONL, CSV or Parquet",
+		Long: `export writes one tap record a line (JSONL, with histograms) or a row (CSV,
+Parquet). JSONL and CSV go to standard output unless --out names a file.`,
+		Args: exactly(1, "sessions export takes one session file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format == "" {
+				format = strings.TrimPrefix(filepath.Ext(out), ".")
+			}
+			write, ok := map[string]func(io.Writer, string) error{
+				"jsonl": sessions.ExportJSONL, "csv": sessions.ExportCSV, "parquet": sessions.ExportParquet,
+			}[format]
+			if !ok {
+				return usage(fmt.Errorf("--format %q is none of jsonl, csv, parquet", format))
+			}
+			if asJSON && out == "" {
+				return usage(errors.New("--json says what was written, so it needs --out"))
+			}
+			if out == "" {
+				if format == "parquet" {
+					return usage(errors.New("parquet is not for a terminal or a pipe: name a file with --out"))
+				}
+				return write(std.out, args[0])
+			}
+			if err := sessions.ExportFile(args[0], out, format, force); err != nil {
+				return err
+			}
+			info, err := os.Stat(out)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(std.out, struct {
+					Out    string `json:"out"`
+					Format string `json:"format"`
+					Bytes  int64  `json:"bytes"`
+				}{out, format, info.Size()})
+			}
+			t := newReport(std.out)
+			t.line("%s: %s, %s", out, format, formatBytes(info.Size()))
+			return t.err
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&format, "format", "", "jsonl, csv or parquet (default: by --out's ending)")
+	fl.StringVar(&out, "out", "", "file to write")
+	fl.BoolVar(&force, "force", false, "overwrite --out")
+	fl.BoolVar(&asJSON, "json", false, "say in one JSON document what was written")
+	return cmd
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"quantscope/quant/demo"
+	"quantscope/sessions"
+)
+
+// colours are the SGR parameters of an escape sequence that set a colour.
+var sgr = regexp.MustCompile("\x1b\\[([0-9;]*)m")
+
+func coloured(out string) []string {
+	var found []string
+	for _, m := range sgr.FindAllStringSubmatch(out, -1) {
+		for _, p := range strings.Split(m[1], ";") {
+			n, _ := strconv.Atoi(p)
+			if n >= 30 && n <= 38 || n >= 40 && n <= 48 || n >= 90 && n <= 107 {
+				found = append(found, m[0])
+			}
+		}
+	}
+	return found
+}
+
+// The terminal situations of case C42, by name, so that one that is added to the
+// matrix without a check here is noticed.
+func TestTerminalMatrix(t *testing.T) {
+	checks := map[string]func(t *testing.T){
+		"stdout to a pipe, no tty": func(t *testing.T) {
+			o := command(t, "demo", "--variant", "nvfp4")
+			if o.code != exitGood || strings.Contains(o.out, "\x1b") || !strings.Contains(o.err, "terminal") {
+				t.Errorf("%+v", o)
+			}
+		},
+		"NO_COLOR set": func(t *testing.T) {
+			term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color", "NO_COLOR=1"}, "--variant", "nvfp4")
+			term.until("240/240")
+			term.press("q")
+			if code := term.exit(); code != exitGood {
+				t.Errorf("exit %d", code)
+			}
+			if c := coloured(term.text()); len(c) > 0 {
+				t.Errorf("%d colour sequences, the first %q", len(c), c[0])
+			}
+		},
+		"dumb terminal": func(t *testing.T) {
+			term := openTerminal(t, 80, 24, []string{"TERM=dumb"}, "--variant", "nvfp4")
+			if code := term.exit(); code != exitGood {
+				t.Errorf("exit %d", code)
+			}
+			if out := term.text(); strings.Contains(out, "\x1b") || !strings.Contains(out, "nvfp4") {
+				t.Errorf("not a plain report: %q", out)
+			}
+		},
+		"no truecolor": func(t *testing.T) {
+			term := openTerminal(t, 80, 24, []string{"TERM=xterm", "COLORTERM="}, "--variant", "nvfp4")
+			term.until("240/240")
+			term.press("q")
+			if code := term.exit(); code != exitGood {
+				t.Errorf("exit %d", code)
+			}
+			for _, no := range []string{"38;2;", "48;2;"} {
+				if strings.Contains(term.text(), no) {
+					t.Errorf("%q is written", no)
+				}
+			}
+		},
+		"one column":             func(t *testing.T) { smallTerminal(t, 1, 1) },
+		"narrow":                 func(t *testing.T) { smallTerminal(t, 20, 6) },
+		"zero size reported":     func(t *testing.T) { smallTerminal(t, 0, 0) },
+		"interrupt during a run": interruptedRun,
+		// The engine turns a worker's panic into a failed tensor, so nothing reaches the
+		// terminal; the test that panics a worker is sessions' TestWorkerPanic.
+		"panic in a worker": func(t *testing.T) {},
+	}
+	data, err := os.ReadFile(filepath.Join(caseDir(t, "C42"), "matrix.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var matrix struct{ Situations []struct{ Name string } }
+	if err := json.Unmarshal(data, &matrix); err != nil {
+		t.Fatal(err)
+	}
+	if len(matrix.Situations) != len(checks) {
+		t.Errorf("%d situations, %d checks", len(matrix.Situations), len(checks))
+	}
+	for _, s := range matrix.Situations {
+		check, ok := checks[s.Name]
+		if !ok {
+			t.Errorf("no check of %q", s.Name)
+			continue
+		}
+		t.Run(s.Name, check)
+	}
+}
+
+// smallTerminal opens the workbench where nothing fits, goes through its screens
+// and quits.
+func smallTerminal(t *testing.T, cols, rows int) {
+	term := openTerminal(t, cols, rows, []string{"TERM=xterm-256color"}, "--variant", "nvfp4")
+	term.until("\x1b[?1049h")
+	term.press("1248?\x1bq")
+	if code := term.exit(); code != exitGood {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// interruptedRun presses ctrl+c in mid-run: exit 130 within two seconds, and the
+// session holds what was measured.
+func interruptedRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "big")
+	synth := demo.Synth{Layers: 2, Experts: 32, Hidden: 256, Intermediate: 256, Seed: 1}
+	if err := synth.Write(t.Context(), dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	session := filepath.Join(t.TempDir(), "run.qscope")
+	term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color"}, dir, "--variant", "nvfp4+sweep", "--session", session, "--threads", "1")
+	term.until("/192")
+	term.press("\x03")
+	start := time.Now()
+	if code := term.exit(); code != exitInterrupted {
+		t.Errorf("exit %d", code)
+	}
+	if d := time.Since(start); d > 2*time.Second {
+		t.Errorf("workers stopped after %v", d)
+	}
+	info, err := sessions.Inspect(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Progress.Done >= 192 {
+		t.Errorf("the run was over before the key: %+v", info.Progress)
+	}
+	if !strings.Contains(term.text(), "goes on") {
+		t.Errorf("the way to go on is not said: %q", tail(term.text(), 500))
+	}
+}
