@@ -23,6 +23,7 @@ type Compare struct {
 	key   compareKey // what pairs were read for
 	stale bool       // pairs changed since the outcome was computed
 	maps  [3]*Heat   // A, B, B − A
+	both  []float64  // figures of both sides, for their scale
 
 	version uint64
 	drawn   compareDrawing
@@ -137,12 +138,13 @@ func (p *Compare) fill() {
 	p.maps[0].SetValues(c.left.metric, c.left.states)
 	p.maps[1].SetValues(c.right.metric, c.right.states)
 	p.maps[2].SetValues(c.changes, c.states)
-	both := make([]float64, 0, 2*len(c.changes))
+	both := slices.Grow(p.both[:0], 2*len(c.changes))
 	for t := range c.changes {
 		if shownAt(p.scene, t) {
 			both = append(both, c.left.metric[t], c.right.metric[t])
 		}
 	}
+	p.both = both
 	scale := RobustScale(both)
 	scale.NonFinite = 0 // most of them are only not measured yet
 	scale.Flip = c.metric.Worse < 0
@@ -366,7 +368,10 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 	}
 	outcome := o.coverage()
 	if p.pairs.metric.Worse != 0 {
-		outcome += fmt.Sprintf("  B wins %s, ties %s, loses %s", thousands(o.by.Wins), thousands(o.by.Ties), thousands(o.by.Losses))
+		outcome += fmt.Sprintf("  B wins %s, loses %s", thousands(o.by.Wins), thousands(o.by.Losses))
+		if o.by.Ties > 0 {
+			outcome += fmt.Sprintf(", ties %s", thousands(o.by.Ties))
+		}
 	}
 	outcome += fmt.Sprintf("  mean rel2 %s  p %s", relative(o.rel2.Change()), pValue(o.test.Log10P))
 	if !p.layout().small {

@@ -2,6 +2,7 @@ package views
 
 import (
 	"math"
+	"slices"
 )
 
 // spreadBins is the number of bins of the spread of changes, fewer where there
@@ -54,7 +55,7 @@ func spreadChart(th *Theme, p *pairs, variant, w, h int) string {
 // scatterChart sets A against B, one dot a tensor.
 func scatterChart(th *Theme, p *pairs, cursor, variant int, w, h int) string {
 	title := th.Title.Render("A against B") + th.Dim.Render("  "+p.metric.Name+"; below the line B is less")
-	x, y := make([]float64, 0, len(p.changes)), make([]float64, 0, len(p.changes))
+	x, y := slices.Grow(p.scatterA[:0], len(p.changes)), slices.Grow(p.scatterB[:0], len(p.changes))
 	mark := -1
 	for t, s := range p.states {
 		if s != Measured {
@@ -65,6 +66,7 @@ func scatterChart(th *Theme, p *pairs, cursor, variant int, w, h int) string {
 		}
 		x, y = append(x, p.left.metric[t]), append(y, p.right.metric[t])
 	}
+	p.scatterA, p.scatterB = x, y
 	if len(x) == 0 {
 		return Block([]string{title, th.Dim.Render("no pair yet")}, w, h)
 	}

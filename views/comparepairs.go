@@ -104,9 +104,10 @@ type pairs struct {
 	states  []CellState
 	places  places
 
-	keys, sorting []uint64
-	finite        []float64
-	outcome       comparison
+	keys, sorting      []uint64
+	finite             []float64 // changes that are defined
+	scatterA, scatterB []float64
+	outcome            comparison
 }
 
 // rebuild reads both sides anew.

@@ -205,7 +205,8 @@ func rowChart(th *Theme, d *Detail, variants []sessions.Variant, current, w, h i
 	}
 	switch {
 	case len(series) == 0 && d.RowErr != "":
-		return Block(append([]string{title}, wrapped(th.Warn, "needs the checkpoint: "+Clean(d.RowErr), w)...), w, h)
+		lines := []string{title, th.Dim.Render(Truncate("rows are read from the checkpoint", w))}
+		return Block(append(lines, wrapped(th.Warn, Clean(d.RowErr), w)...), w, h)
 	case len(series) == 0:
 		return Block([]string{title, th.Dim.Render(Truncate("not read from the checkpoint yet", w))}, w, h)
 	case !finite:

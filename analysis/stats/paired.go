@@ -33,8 +33,14 @@ func (p *Paired) Add(a, b float64, worse int) {
 	}
 }
 
-// Change is (ΣB − ΣA)/|ΣA|, the relative change of the mean; NaN where ΣA is 0.
-func (p *Paired) Change() float64 { return RelativeChange(p.SumA, p.SumB) }
+// Change is (ΣB − ΣA)/|ΣA|, the relative change of the mean; NaN where there is
+// no pair or ΣA is 0.
+func (p *Paired) Change() float64 {
+	if p.N == 0 {
+		return math.NaN()
+	}
+	return RelativeChange(p.SumA, p.SumB)
+}
 
 // RelativeChange is (b − a)/|a|; 0 where both are 0, NaN where only a is.
 func RelativeChange(a, b float64) float64 {

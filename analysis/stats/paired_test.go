@@ -21,6 +21,14 @@ func TestPaired(t *testing.T) {
 	}
 }
 
+func TestPairedWithoutPairs(t *testing.T) {
+	var p Paired
+	p.Add(math.NaN(), 1, 1)
+	if got := p.Change(); !math.IsNaN(got) || p.N != 0 || p.LeftOut != 1 {
+		t.Errorf("change of nothing is %v", got)
+	}
+}
+
 func TestRelativeChange(t *testing.T) {
 	for _, c := range [][3]float64{{2, 1, -0.5}, {-2, -1, 0.5}, {0, 0, 0}, {3, 3, 0}, {0, 1, math.NaN()}, {math.Inf(1), math.Inf(1), math.NaN()}} {
 		if got := RelativeChange(c[0], c[1]); got != c[2] && !(math.IsNaN(got) && math.IsNaN(c[2])) {

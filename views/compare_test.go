@@ -1,0 +1,272 @@
+package views
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/muesli/termenv"
+	"pgregory.net/rapid"
+
+	"quantscope/analysis/stats"
+	"quantscope/sessions"
+	"quantscope/views/viewstest"
+)
+
+func TestCompareGolden(t *testing.T) {
+	for _, size := range paneSizes {
+		t.Run(size.name, func(t *testing.T) {
+			s := sceneOf(t, varied())
+			s.Variant = 2
+			p := NewCompare(s)
+			p.SetSize(size.w, size.h)
+			checkSize(t, p.View(), size.w, size.h)
+			checkGolden(t, p.Title()+"\n"+p.View())
+		})
+	}
+	t.Run("80x24 parts", func(t *testing.T) {
+		s := sceneOf(t, firstDone(varied(), 100))
+		s.Variant = 2
+		p := NewCompare(s)
+		p.SetSize(80, 19)
+		var b strings.Builder
+		for range compareParts {
+			b.WriteString(p.View() + "\n")
+			hit(p, "o")
+		}
+		checkGolden(t, b.String())
+	})
+	t.Run("120x40 deep", func(t *testing.T) {
+		s := sceneOf(t, varied())
+		s.Metric, _ = MetricByName("deep")
+		p := NewCompare(s)
+		p.SetSize(120, 35)
+		checkGolden(t, p.View())
+	})
+	t.Run("colour", func(t *testing.T) {
+		s := sceneIn(t, varied(), termenv.TrueColor)
+		s.Variant = 2
+		p := NewCompare(s)
+		p.SetSize(100, 26)
+		checkGolden(t, p.View())
+	})
+}
+
+func TestArrangeCompare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, h := rapid.IntRange(-1, 300).Draw(t, "w"), rapid.IntRange(-1, 120).Draw(t, "h")
+		l := arrangeCompare(w, h, rapid.IntRange(0, 100).Draw(t, "rows"), comparePart(rapid.IntRange(0, int(compareParts)-1).Draw(t, "part")))
+		rects := append([]rect{l.head, l.cursor}, l.parts[:]...)
+		for i, a := range rects {
+			if a.w < 0 || a.h < 0 {
+				t.Fatalf("%d×%d: part %d has size %d×%d", w, h, i, a.w, a.h)
+			}
+			if a.empty() {
+				continue
+			}
+			if a.x < 0 || a.y < 0 || a.x+a.w > w || a.y+a.h > h {
+				t.Fatalf("%d×%d: part %d sticks out: %+v", w, h, i, a)
+			}
+			for j, b := range rects[:i] {
+				if !b.empty() && a.x < b.x+b.w && b.x < a.x+a.w && a.y < b.y+b.h && b.y < a.y+a.h {
+					t.Fatalf("%d×%d: parts %d and %d overlap: %+v %+v", w, h, j, i, b, a)
+				}
+			}
+		}
+	})
+}
+
+func TestSigned(t *testing.T) {
+	for v, want := range map[float64]string{-21.04: "−21.0", 3: "+3.0", 0: "0.0", -0.04: "0.0", 0.04: "0.0", math.Inf(1): "–", math.NaN(): "–"} {
+		if got := signed("%+.1f", v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}
+
+func TestPValue(t *testing.T) {
+	for log10, want := range map[float64]string{
+		0: "1.0000", math.Log10(0.0128): "0.0128", -40.4: "4e-41", math.Log10(9.96e-12): "1e-11", -6046.4: "4e-6047", -3.5: "3e-4", math.NaN(): "–",
+	} {
+		if got := pValue(log10); got != want {
+			t.Errorf("%v: %q, want %q", log10, got, want)
+		}
+	}
+}
+
+func TestCompareSentence(t *testing.T) {
+	a, b := &sessions.Variant{Name: "nvfp4"}, &sessions.Variant{Name: "nvfp4+mse"}
+	o := &comparison{
+		by:   stats.Paired{N: 240, Wins: 236, Losses: 4},
+		rel2: stats.Paired{N: 240, SumA: 2, SumB: 1.58}, missing: 1200,
+	}
+	if got, want := compareSentence(a, b, o, "rel_l2"), "nvfp4+mse lowers mean rel2 by 21.0 % against nvfp4; by rel_l2 it is better on 236 of 240 tensors and worse on 4; 1,200 not measured yet."; got != want {
+		t.Errorf(" got %s\nwant %s", got, want)
+	}
+	if got, want := compareSentence(a, b, &comparison{}, "rel_l2"), "nvfp4+mse against nvfp4: no tensor is measured under both yet."; got != want {
+		t.Errorf(" got %s\nwant %s", got, want)
+	}
+}
+
+func TestCompareSaysWhatIsMissing(t *testing.T) {
+	s := sceneOf(t, firstDone(varied(), 180))
+	s.State.Records[1][3].RelL2 = math.NaN()
+	p := NewCompare(s)
+	p.SetSize(120, 35)
+	if got := p.Title(); !strings.Contains(got, "n = 179 of 240 pairs so far") {
+		t.Errorf("title %q", got)
+	}
+	view := p.View()
+	for _, want := range []string{"not measured yet", "no finite figure"} {
+		if !strings.Contains(view, want) {
+			t.Errorf("%q is not on the screen", want)
+		}
+	}
+	s.Baseline = 1
+	s.Touch()
+	if view := p.View(); !strings.Contains(view, "A and B are both nvfp4+mse") {
+		t.Errorf("one variant against itself: %q", view)
+	}
+}
+
+func TestCompareSwaps(t *testing.T) {
+	s := sceneOf(t, varied())
+	p := newCompare(s)
+	p.SetSize(120, 35)
+	p.View()
+	before := p.pairs.outcome
+	if !hit(p, "x") || s.Baseline != 1 || s.Variant != 0 {
+		t.Fatalf("baseline %d, variant %d", s.Baseline, s.Variant)
+	}
+	p.View()
+	after := p.pairs.outcome
+	if after.by.Wins != before.by.Losses || after.by.Losses != before.by.Wins || after.test.Plus != before.test.Minus || len(after.worst) == 0 {
+		t.Errorf("before %+v, after %+v", before.by, after.by)
+	}
+}
+
+func TestCompareGoesThroughRegressions(t *testing.T) {
+	s := sceneOf(t, varied())
+	s.Variant = 2
+	p := newCompare(s)
+	p.SetSize(120, 35)
+	p.View()
+	list := p.pairs.outcome.worst
+	if len(list) < 3 {
+		t.Fatalf("%d regressions", len(list))
+	}
+	for i := range list {
+		if i > 0 && list[i].change > list[i-1].change {
+			t.Errorf("regression %d is worse than the one before", i)
+		}
+		if hit(p, "g"); s.Cursor != list[i].tensor {
+			t.Errorf("g number %d: tensor %d, want %d", i, s.Cursor, list[i].tensor)
+		}
+	}
+	if hit(p, "g"); s.Cursor != list[0].tensor {
+		t.Error("g does not begin again")
+	}
+	s.SetVariant(1) // wins everywhere
+	p.View()
+	if hit(p, "g") {
+		t.Error("g without regressions did something")
+	}
+}
+
+// TestCompareMouse clicks what the arrows reach, on each of the three maps.
+func TestCompareMouse(t *testing.T) {
+	s := sceneOf(t, varied())
+	p := newCompare(s)
+	p.SetSize(120, 35)
+	p.View()
+	click := tea.MouseMsg{Action: tea.MouseActionPress, Button: tea.MouseButtonLeft}
+	for _, part := range []comparePart{compareA, compareB, compareDiff} {
+		r := p.layout().parts[part]
+		found := map[int]bool{}
+		for y := range r.h {
+			for x := range r.w {
+				if handled, _ := p.HandleMouse(r.x+x, r.y+y, click); handled {
+					found[s.State.Tensors[s.Cursor].Role.Layer] = true
+				}
+			}
+		}
+		if len(found) != 5 {
+			t.Errorf("%s: clicks reach layers %v", comparePartNames[part], found)
+		}
+	}
+	s.SetVariant(2)
+	p.View()
+	r := p.layout().parts[compareWorst]
+	if handled, _ := p.HandleMouse(r.x+3, r.y+2, click); !handled || s.Cursor != p.pairs.outcome.worst[0].tensor {
+		t.Errorf("a click on the worst regression goes to tensor %d", s.Cursor)
+	}
+}
+
+func TestCompareMovesTheCursorOnAllMaps(t *testing.T) {
+	s := sceneOf(t, varied())
+	p := newCompare(s)
+	p.SetSize(120, 35)
+	p.View()
+	before := s.Cursor
+	if hit(p, "down"); s.Cursor == before {
+		t.Error("the cursor stays")
+	}
+	p.View()
+	for i, m := range p.maps {
+		if m.Cursor() != s.Cursor {
+			t.Errorf("map %d: cursor %d, want %d", i, m.Cursor(), s.Cursor)
+		}
+	}
+}
+
+func TestCompareRedraws(t *testing.T) {
+	state := firstDone(varied(), 100)
+	s := sceneOf(t, state)
+	s.Variant, s.Cursor = 2, 5
+	p := newCompare(s)
+	p.SetSize(80, 19)
+	late := varied()
+	th, err := NewTheme("", termenv.TrueColor, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := MetricByName("cos")
+	f, err := NewFilter("gate", state.Tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(b sessions.Batch) { state.Apply(b); p.Apply(b) }
+	for _, c := range []struct {
+		name   string
+		do     func()
+		redraw bool
+	}{
+		{"records of B alone", func() { apply(sessions.Batch{Records: late.Records[2][100:140]}) }, false},
+		{"records of A", func() { apply(sessions.Batch{Records: late.Records[0][100:140]}) }, true},
+		{"records of neither", func() { apply(sessions.Batch{Records: late.Records[1][100:140]}) }, false},
+		{"metric", func() { s.SetMetric(m) }, true},
+		{"filter", func() { s.SetFilter(f) }, true},
+		{"cursor", func() { s.SetCursor(7) }, true},
+		{"x", func() { hit(p, "x") }, true},
+		{"o", func() { hit(p, "o") }, true},
+		{"theme", func() { s.Theme = th }, true},
+		{"size", func() { p.SetSize(70, 18) }, true},
+		{"reset", func() { apply(sessions.Batch{Reset: viewstest.Empty(state.Tensors, "nvfp4", "nvfp4+mse", "c")}) }, true},
+	} {
+		before := p.View()
+		c.do()
+		if redrawn := p.View() != before; redrawn != c.redraw {
+			t.Errorf("%s: redrawn %v", c.name, redrawn)
+		}
+	}
+}
+
+func TestCompareFitsAnySize(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := randomScene(rt, t)
+		exercise(rt, s, NewCompare(s))
+	})
+}
+
+func BenchmarkCompareFrame(b *testing.B) { benchmarkFrames(b, NewCompare) }

@@ -1,0 +1,258 @@
+package views
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/muesli/termenv"
+	"pgregory.net/rapid"
+
+	"quantscope/kernels"
+	"quantscope/quant/topology"
+	"quantscope/sessions"
+	"quantscope/views/viewstest"
+)
+
+func TestTensorGolden(t *testing.T) {
+	for _, size := range paneSizes {
+		t.Run(size.name, func(t *testing.T) {
+			s := sceneOf(t, varied())
+			s.Detail = detailOf(s)
+			p := NewTensor(s)
+			p.SetSize(size.w, size.h)
+			checkSize(t, p.View(), size.w, size.h)
+			checkGolden(t, p.Title()+"\n"+p.View())
+		})
+	}
+	t.Run("80x24 pages", func(t *testing.T) {
+		s := sceneOf(t, varied())
+		s.Detail = detailOf(s)
+		p := NewTensor(s)
+		p.SetSize(80, 19)
+		var b strings.Builder
+		for range tensorParts {
+			b.WriteString(p.Title() + "\n" + p.View() + "\n")
+			hit(p, "right")
+		}
+		checkGolden(t, b.String())
+	})
+	t.Run("120x40 without checkpoint", func(t *testing.T) {
+		s := sceneOf(t, viewstest.Partial())
+		s.Detail = detailOf(s)
+		s.Detail.Rows = nil
+		s.Detail.RowErr = "checkpoint: /data/demo was here when the session was recorded: no such folder"
+		p := NewTensor(s)
+		p.SetSize(120, 35)
+		view := p.View()
+		hit(p, "right")
+		checkGolden(t, view+"\n"+p.View())
+	})
+	t.Run("colour", func(t *testing.T) {
+		s := sceneIn(t, varied(), termenv.TrueColor)
+		s.Detail = detailOf(s)
+		p := NewTensor(s)
+		p.SetSize(120, 32)
+		checkGolden(t, p.View())
+	})
+}
+
+func TestScaleLabels(t *testing.T) {
+	for bin, want := range map[int]string{0: "0", 1: "", 2: "1/64", 12: "1/2", 14: "1", 15: "", 16: "2", 30: "256"} {
+		if got := scaleLabel(bin); got != want {
+			t.Errorf("bin %d: %q, want %q", bin, got, want)
+		}
+	}
+}
+
+func TestCodesStandByValue(t *testing.T) {
+	var tap kernels.Tap
+	tap.Elements = 16
+	for i := range tap.Codes {
+		tap.Codes[i] = int64(i)
+	}
+	fp4 := &sessions.Variant{Scheme: "nvfp4"}
+	c := codeChart([]tapOf{{&tap, fp4}})
+	want := []string{"−6", "−4", "−3", "−2", "−1.5", "−1", "−.5", "−0", "0", ".5", "1", "1.5", "2", "3", "4", "6"}
+	if d := cmp.Diff(want, c.labels); d != "" {
+		t.Error(d)
+	}
+	// Code 15 is −6, code 8 is −0, code 7 is 6.
+	for at, code := range map[int]float64{0: 15, 7: 8, 8: 0, 15: 7} {
+		if got := c.series[0].Values[at]; got != 100*code/16 {
+			t.Errorf("%s: %v, want code %v", c.labels[at], got, code)
+		}
+	}
+	c = codeChart([]tapOf{{&tap, fp4}, {&tap, &sessions.Variant{ID: 1, Scheme: "int4-g128"}}})
+	if c.labels[15] != "15" || c.series[0].Values[15] != 100*15.0/16 {
+		t.Errorf("mixed schemes: %v", c.labels)
+	}
+}
+
+func TestMultipliersShareAnAxis(t *testing.T) {
+	var tap kernels.Tap
+	tap.Multipliers = [kernels.MultBins]int64{1, 3}
+	c := multiplierChart([]tapOf{
+		{&tap, &sessions.Variant{ID: 0, Multipliers: []string{"1.0", "1.1"}}},
+		{&tap, &sessions.Variant{ID: 1, Multipliers: []string{"0.9", "1.0"}}},
+		{&tap, &sessions.Variant{ID: 2}},
+	})
+	if d := cmp.Diff([]string{"0.9", "1.0", "1.1"}, c.labels); d != "" {
+		t.Error(d)
+	}
+	if len(c.series) != 2 || !slices.Equal(c.series[0].Values, []float64{0, 25, 75}) || !slices.Equal(c.series[1].Values, []float64{25, 75, 0}) {
+		t.Errorf("series %+v", c.series)
+	}
+	if c := multiplierChart([]tapOf{{&tap, &sessions.Variant{}}}); c.note == "" {
+		t.Error("no note without multipliers")
+	}
+}
+
+func TestRoleText(t *testing.T) {
+	for want, role := range map[string]topology.Role{
+		"layer 3 · routed expert 7 · up":         {Kind: topology.Expert, Layer: 3, Expert: 7, Projection: "up"},
+		"layer 5 (MTP) · routed expert 0 · down": {Kind: topology.Expert, Layer: 5, Expert: 0, Projection: "down", MTP: true},
+		"head":                    {Kind: topology.Head, Layer: -1, Expert: -1},
+		"layer 0 · attention · q": {Kind: topology.Attention, Expert: -1, Projection: "q"},
+		"layer 0 · unknown":       {Kind: 99, Expert: -1},
+	} {
+		if got := roleText(&role); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestTensorSaysWhyThereIsNothing(t *testing.T) {
+	s := sceneOf(t, viewstest.Partial())
+	p := newTensor(s)
+	p.SetSize(120, 35)
+	for _, c := range []struct {
+		name   string
+		cursor int
+		detail *Detail
+		want   string
+	}{
+		{"on its way", 100, nil, "reading the tap record …"},
+		{"of another tensor", 100, &Detail{Tensor: 3}, "reading the tap record …"},
+		{"broken", 100, &Detail{Tensor: 100, Errs: []string{"", "session.qscope: event 7: not a tap"}}, "session.qscope: event 7: not a tap"},
+		{"failed", 20, &Detail{Tensor: 20}, "failed"},
+	} {
+		s.Cursor, s.Detail = c.cursor, c.detail
+		s.Touch()
+		if view := p.View(); !strings.Contains(view, c.want) {
+			t.Errorf("%s: %q is not on the screen\n%s", c.name, c.want, view)
+		}
+	}
+	s.State.Records[0][239] = sessions.Record{}
+	s.Cursor, s.Detail = 239, nil
+	s.Touch()
+	if view := p.View(); !strings.Contains(view, "not measured yet") {
+		t.Errorf("not measured: %s", view)
+	}
+}
+
+func TestArrangeTensor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, h := rapid.IntRange(-1, 300).Draw(t, "w"), rapid.IntRange(-1, 120).Draw(t, "h")
+		g := arrangeTensor(w, h)
+		if g.cols < 1 || g.rows < 1 || g.pages < 1 || g.pages*g.cols*g.rows < tensorParts || (g.pages-1)*g.cols*g.rows >= tensorParts {
+			t.Fatalf("%d×%d: %+v", w, h, g)
+		}
+		if g.cellW < 0 || g.cellH < 0 || g.cols*(g.cellW+tensorGapX)-tensorGapX > max(w, 0) && g.cellW > 0 || g.top+g.rows*(g.cellH+tensorGapY)-tensorGapY > max(h, 0) && g.cellH > 0 {
+			t.Fatalf("%d×%d: parts stick out: %+v", w, h, g)
+		}
+	})
+}
+
+func TestTensorPages(t *testing.T) {
+	s := sceneOf(t, varied())
+	s.Detail = detailOf(s)
+	p := newTensor(s)
+	p.SetSize(80, 19)
+	seen := map[string]bool{}
+	for range 7 {
+		seen[p.View()] = true
+		hit(p, "right")
+	}
+	if len(seen) != 7 || p.page != 0 {
+		t.Errorf("%d different pages, then page %d", len(seen), p.page)
+	}
+	if hit(p, "left"); p.page != 6 {
+		t.Errorf("page %d before the first", p.page)
+	}
+	if p.SetSize(200, 55); hit(p, "right") || p.page != 0 {
+		t.Errorf("page %d where everything fits", p.page)
+	}
+}
+
+func TestTensorKeysMoveTheCursor(t *testing.T) {
+	s := sceneOf(t, varied())
+	p := newTensor(s)
+	p.SetSize(120, 35)
+	at := func() string { return ShortName(&s.State.Tensors[s.Cursor]) }
+	for _, step := range []struct{ key, want string }{{"n", "L3 e1 down"}, {"N", "L3 e1 up"}, {"down", "L4 e1 up"}, {"up", "L3 e1 up"}} {
+		if !hit(p, step.key) || at() != step.want {
+			t.Errorf("after %s: %s, want %s", step.key, at(), step.want)
+		}
+	}
+}
+
+func TestTensorRedraws(t *testing.T) {
+	state := firstDone(varied(), 100)
+	s := sceneOf(t, state)
+	s.Cursor = 99
+	s.Detail = detailOf(s)
+	p := newTensor(s)
+	p.SetSize(120, 35)
+	late := varied()
+	other := detailOf(s)
+	other.Taps[0] = nil
+	th, err := NewTheme("", termenv.TrueColor, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(b sessions.Batch) { state.Apply(b); p.Apply(b) }
+	for _, c := range []struct {
+		name   string
+		do     func()
+		redraw bool
+	}{
+		{"another tensor's record", func() { apply(sessions.Batch{Records: late.Records[1][120:121]}) }, false},
+		{"its record", func() {
+			r := late.Records[1][99]
+			r.Seq, r.RelL2 = math.MaxInt64, 0.5
+			apply(sessions.Batch{Records: []sessions.Record{r}})
+		}, true},
+		{"detail", func() { s.Detail = other }, true},
+		{"l", func() { hit(p, "l") }, true},
+		{"page", func() { hit(p, "right") }, true},
+		{"cursor", func() { s.SetCursor(5) }, true},
+		{"theme", func() { s.Theme = th }, true},
+		{"size", func() { p.SetSize(70, 18) }, true},
+		{"reset", func() { apply(sessions.Batch{Reset: viewstest.Empty(viewstest.Experts(0, 1, 0, 4), "nvfp4")}) }, true},
+	} {
+		before := p.View()
+		c.do()
+		if redrawn := p.View() != before; redrawn != c.redraw {
+			t.Errorf("%s: redrawn %v", c.name, redrawn)
+		}
+	}
+}
+
+func TestTensorFitsAnySize(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := randomScene(rt, t)
+		if c := s.Cursor; c >= 0 && c < len(s.State.Tensors) && rapid.Bool().Draw(rt, "detail") {
+			s.Detail = detailOf(s)
+			for _, rows := range s.Detail.Rows {
+				rows[rapid.IntRange(0, len(rows)-1).Draw(rt, "row")] = rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), 0, -1, math.MaxFloat64}).Draw(rt, "value")
+			}
+			if rapid.Bool().Draw(rt, "rows missing") {
+				s.Detail.Rows, s.Detail.RowErr = nil, rapid.String().Draw(rt, "reason")
+			}
+		}
+		exercise(rt, s, NewTensor(s))
+	})
+}
