@@ -164,10 +164,11 @@ func (p *Clipping) View() string {
 func (p *Clipping) rows() []clipRow {
 	state := p.scene.State
 	only := p.sums.places.projectionIndex(p.scene.Projection)
+	names := shortVariants(state.Variants)
 	rows := make([]clipRow, 0, len(state.Variants))
 	for v := range state.Variants {
 		sum, total := p.sums.over(v, -1, only)
-		rows = append(rows, clipRow{v, Clean(state.Variants[v].Name), shortName(state, v), sum, total})
+		rows = append(rows, clipRow{v, Clean(state.Variants[v].Name), Truncate(names[v], 16), sum, total})
 	}
 	return rows
 }

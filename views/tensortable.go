@@ -20,13 +20,14 @@ func tensorTable(s *Scene, tensor, w, h int) string {
 			order = append(order, v)
 		}
 	}
+	names := shortVariants(state.Variants)
 	columns := []Column{{Title: ""}}
 	for i, v := range order {
 		drop := i
 		if v == s.Variant || i == 0 {
 			drop = 0
 		}
-		columns = append(columns, Column{Title: shortName(state, v) + " " + th.VariantMark(v), Align: Right, Drop: drop})
+		columns = append(columns, Column{Title: Truncate(names[v], 16) + " " + th.VariantMark(v), Align: Right, Drop: drop})
 		if i > 0 {
 			columns = append(columns, Column{Title: "change", Align: Right, Drop: drop})
 		}
