@@ -102,48 +102,55 @@ func (j *nvfp4Job) block(w *nvfp4Block, amaxBits uint32, codes []byte) byte {
 
 // encode writes the codes of one block and adds it to the record. The rule is
 // code = E2M1(w/step), w/step rounded to f32, and q = value·step, rounded to
-// f32. A step that underflowed to 0 gives codes that decode to 0.
+// f32. A step that underflowed to 0 gives codes 0.
 //
-// The products of two f32 are exact in f64, so it makes no difference whether
-// the compiler fuses them with the additions. w−q is exact in f32 wherever w is
-// not clipped to less than half its size.
+// Products of two f32 are exact in f64, so that it makes no difference whether
+// the compiler fuses them with the additions; (w−q)² is not.
 func (j *nvfp4Job) encode(w *nvfp4Block, step float32, codes []byte) {
 	t := &j.tap
 	codes = codes[:BlockNVFP4/2]
-	worst := t.worst
-	for i := range BlockNVFP4 / 2 {
-		w0, w1 := w[2*i], w[2*i+1]
-		x0, x1 := w0/step, w1/step
+	divisor := step
+	if step == 0 {
+		divisor = float32(math.Inf(1))
+	}
+	var q nvfp4Block
+	for i := 0; i < BlockNVFP4; i += 2 {
+		x0, x1 := w[i&15]/divisor, w[(i+1)&15]/divisor
 		cell0, cell1 := e2m1Cell(x0), e2m1Cell(x1)
-		c0, c1 := e2m1Codes[cell0], e2m1Codes[cell1]
 		v0, v1 := e2m1Nearest[cell0], e2m1Nearest[cell1]
-		q0, q1 := float32(v0*step), float32(v1*step)
-		e0, e1 := w0-q0, w1-q1
-		pair := c0 | c1<<4
-		codes[i] = pair
+		pair := e2m1Codes[cell0] | e2m1Codes[cell1]<<4
+		codes[i/2] = pair
 		t.pairs[pair]++
-		t.errorPairs[(errorBin(x0-v0)<<5|errorBin(x1-v1))&1023]++
-		worst = max(worst, math.Float32bits(e0)&^signF32, math.Float32bits(e1)&^signF32)
-
-		lane := 2 * i & 7
-		l := &t.lanes[lane]
-		l.w2 += float64(w0) * float64(w0)
-		l.q2 += float64(q0) * float64(q0)
-		l.wq += float64(w0) * float64(q0)
-		l.e2 += float64(e0) * float64(e0)
-		l = &t.lanes[lane+1]
-		l.w2 += float64(w1) * float64(w1)
-		l.q2 += float64(q1) * float64(q1)
-		l.wq += float64(w1) * float64(q1)
-		l.e2 += float64(e1) * float64(e1)
+		t.errors[errorBin(x0-v0)&63]++
+		t.errors[errorBin(x1-v1)&63]++
+		q[i&15], q[(i+1)&15] = float32(v0*step), float32(v1*step)
+	}
+	worst := t.worst
+	for i := range t.lanes {
+		l := &t.lanes[i]
+		w0, q0 := float64(w[i]), float64(q[i])
+		w1, q1 := float64(w[i+8]), float64(q[i+8])
+		e0, e1 := w0-q0, w1-q1
+		worst = max(worst, math.Float64bits(e0)&^signF64, math.Float64bits(e1)&^signF64)
+		l.w2 += w0*w0 + w1*w1
+		l.q2 += q0*q0 + q1*q1
+		l.wq += w0*q0 + w1*q1
+		l.e2 += float64(e0*e0) + float64(e1*e1)
 	}
 	t.worst = worst
 }
 
-// errorBin is the bin of Tap.Errors for an error of d steps: ⌊16·|d|⌋, 16 for
-// everything from 1 up.
+const signF64 = 1 << 63
+
+// Signed error bins: errorZero holds |d| < 1/16, the sixteen on either side
+// are 1/16 wide, errorFar takes what is further off than 1 (and 1/16).
+const (
+	errorZero = ErrorBins - 1
+	errorFar  = 2*ErrorBins - 1
+)
+
+// errorBin is the signed bin for an error of d steps, ⌊16·|d|⌋ with d's sign.
+// Where that is beyond int32, whatever the conversion gives is far off too.
 func errorBin(d float32) uint32 {
-	const one = 0x3f800000 // f32 bits of 1
-	mag := min(math.Float32bits(d)&^signF32, one)
-	return uint32(int32(math.Float32frombits(mag) * (ErrorBins - 1)))
+	return min(uint32(int32(d*(ErrorBins-1))+errorZero), errorFar)
 }

@@ -1,5 +1,7 @@
 package kernels
 
+import "math"
+
 // What a search compares is the squared error of a block in units of
 // weight_scale_2, all in f32, in this order, so that another implementation
 // can give the same bits:
@@ -37,9 +39,12 @@ func (j *nvfp4Job) blockError(w *nvfp4Block, scale byte, limit float32) float32 
 }
 
 // blockErrorDividing is blockError for global scales at the ends of the f32
-// range.
+// range. A step that underflowed to 0 is as bad as can be.
 func (j *nvfp4Job) blockErrorDividing(w *nvfp4Block, scale byte) float32 {
 	step, square := j.steps[scale&127], e4m3Squares[scale&127]
+	if step == 0 {
+		return float32(math.Inf(1))
+	}
 	var p [4]float32
 	for i, v := range w {
 		x := v / step
@@ -90,7 +95,7 @@ func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, raw fl
 	if amax == 0 {
 		return scale, raw, choice
 	}
-	best := j.blockError(w, scale, maxF32)
+	best := j.blockError(w, scale, math.MaxFloat32)
 	var tried [128]bool
 	tried[scale&127] = true
 	for i, m := range j.search.multipliers {
@@ -109,5 +114,3 @@ func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, raw fl
 	}
 	return scale, raw, min(choice, MultBins-1)
 }
-
-const maxF32 = 0x1p127 * (2 - 0x1p-23)

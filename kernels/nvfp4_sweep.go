@@ -1,5 +1,7 @@
 package kernels
 
+import "math"
+
 // chooseOfAll finds the E4M3 scale, of all 126 positive ones, with the least
 // error; of equals the smallest. A zero block takes the smallest scale, which
 // is what that rule gives. raw is the scale itself: a sweep clamps nothing.
@@ -14,7 +16,7 @@ func (j *nvfp4Job) chooseOfAll(w *nvfp4Block, amax float32) (scale byte, raw flo
 	}
 	start := j.scaleCode(j.rawScale(amax))
 	scale = start
-	best := j.blockError(w, start, maxF32)
+	best := j.blockError(w, start, math.MaxFloat32)
 	for s := start - 1; s >= 1; s-- {
 		bound, x := j.clipError(amax, s)
 		if bound > best {
@@ -37,7 +39,7 @@ func (j *nvfp4Job) chooseOfAll(w *nvfp4Block, amax float32) (scale byte, raw flo
 		if _, x := j.clipError(amax, s); !j.divide && x < 0.249 {
 			// Every code is 0 here and from here on: the errors that follow
 			// are all Σ(w/weight_scale_2)² to within 1e-5.
-			if best < 0.999*j.blockError(w, s, maxF32) {
+			if best < 0.999*j.blockError(w, s, math.MaxFloat32) {
 				break
 			}
 		}

@@ -5,10 +5,10 @@ import "math"
 // nvfp4Lane holds running sums of every eighth element of a row.
 type nvfp4Lane struct{ w2, q2, wq, e2 float64 }
 
-// nvfp4Tap gathers what becomes a Tap. Sums are f64 in a stated order: the
-// element in column c adds to lane c mod 8 (columns count on through a row's
-// blocks; a short last block is filled up with zeros); at the end of a row the
-// lanes are added as ((0+4)+(2+6)) + ((1+5)+(3+7)), and rows in their order.
+// nvfp4Tap gathers what becomes a Tap. Sums are f64 in a stated order: a block
+// adds the terms of its elements i and i+8, summed, to lane i; a short last
+// block is filled up with zeros. At the end of a row the lanes are added as
+// ((0+4)+(2+6)) + ((1+5)+(3+7)), and rows in their order.
 type nvfp4Tap struct {
 	lanes [8]nvfp4Lane
 	total nvfp4Lane
@@ -16,11 +16,12 @@ type nvfp4Tap struct {
 	elements, blocks, nan, inf, zeroBlocks int64
 	padding                                int64 // zeros in blocks that stand for no finite element
 
-	worst, amax uint32 // largest |w−q| and |w|, f32 bits
+	worst uint64 // largest |w−q|, f64 bits
+	amax  uint32 // largest |w|, f32 bits
 
-	pairs      [256]int64  // use of packed bytes, which gives the use of codes
-	errorPairs [1024]int64 // bins of an even and the following odd element, five bits each
-	scaleCodes [128]int64  // E4M3 scales of blocks that are not zero
+	pairs      [256]int64 // use of packed bytes, which gives the use of codes
+	errors     [64]int64  // see errorBin
+	scaleCodes [128]int64 // E4M3 scales of blocks that are not zero
 	choices    [MultBins]int64
 
 	scaleHigh, scaleLow               int64
@@ -54,10 +55,13 @@ const bits2pm10 = 0x3a800000 // f32 bits of 2⁻¹⁰, the tie that rounds to a 
 // order.
 func (t *nvfp4Tap) clip(w *nvfp4Block, scale byte, amax, limit float64) {
 	depth := 1 - limit/amax
-	mass := 0.0
-	for _, v := range w {
-		if x := float64(v); math.Abs(x) > limit {
-			mass += x * x
+	mass := amax * amax // of the one element that is clipped most of the time
+	if limit32 := floorF32Bits(limit); countAbove(w, limit32) > 1 {
+		mass = 0
+		for _, v := range w {
+			if x := float64(v); math.Abs(x) > limit {
+				mass += x * x
+			}
 		}
 	}
 	t.depth[min(int(depth*DepthBins), DepthBins-1)]++
@@ -72,6 +76,23 @@ func (t *nvfp4Tap) clip(w *nvfp4Block, scale byte, amax, limit float64) {
 		t.deep++
 		t.deepL2 += mass
 	}
+}
+
+// floorF32Bits holds the bits of the largest f32 that is not above x ≥ 0.
+func floorF32Bits(x float64) uint32 {
+	f := float32(x)
+	if float64(f) > x {
+		return math.Float32bits(f) - 1
+	}
+	return math.Float32bits(f)
+}
+
+// countAbove is how many elements are above a limit in magnitude, as f32 bits.
+func countAbove(w *nvfp4Block, limit uint32) (n uint32) {
+	for _, v := range w {
+		n += (limit - math.Float32bits(v)&^signF32) >> 31
+	}
+	return n
 }
 
 // endRow adds the lanes to the totals and returns the row's Σw² and Σ(w−q)².
@@ -92,7 +113,7 @@ func (t *nvfp4Tap) record(scale2 float64) Tap {
 	r := Tap{
 		Elements: t.elements, Blocks: t.blocks, NaN: t.nan, Inf: t.inf,
 		SumW2: t.total.w2, SumQ2: t.total.q2, SumWQ: t.total.wq, SumE2: t.total.e2,
-		MaxAbsErr:   float64(math.Float32frombits(t.worst)),
+		MaxAbsErr:   math.Float64frombits(t.worst),
 		Amax:        float64(math.Float32frombits(t.amax)),
 		GlobalScale: scale2,
 		ScaleHigh:   t.scaleHigh, ScaleLow: t.scaleLow, ZeroBlocks: t.zeroBlocks,
@@ -104,12 +125,11 @@ func (t *nvfp4Tap) record(scale2 float64) Tap {
 		r.Codes[pair&15] += n
 		r.Codes[pair>>4] += n
 	}
-	for pair, n := range t.errorPairs {
-		if n != 0 {
-			r.Errors[pair&31] += n
-			r.Errors[pair>>5] += n
-		}
+	for i := range ErrorBins {
+		r.Errors[i] = t.errors[errorZero+i] + t.errors[errorZero-i]
 	}
+	r.Errors[0] = t.errors[errorZero]
+	r.Errors[ErrorBins-1] += t.errors[errorFar]
 	// Zeros that stand for no finite element went in as code 0 without error.
 	r.Codes[0] -= t.padding
 	r.Errors[0] -= t.padding

@@ -1,0 +1,63 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// gaussianBF16 is a matrix of normal weights with standard deviation 0.02.
+func gaussianBF16(rows, cols int, seed uint64) Matrix {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	m := Matrix{Element: BF16, Rows: rows, Cols: cols, Data: make([]byte, 2*rows*cols)}
+	for i := range rows * cols {
+		binary.LittleEndian.PutUint16(m.Data[2*i:], F32ToBF16(float32(0.02*rng.NormFloat64())))
+	}
+	return m
+}
+
+// BenchmarkNVFP4 measures each method with the whole tap record, codes and
+// scales written, on one thread. bytes/s are source bytes; "memcpy" is that
+// rate over the one of copy() on the same data in the same run.
+func BenchmarkNVFP4(b *testing.B) {
+	m := gaussianBF16(4096, 14336, 1)
+	out := newOutput(m)
+	dst := make([]byte, len(m.Data))
+	for _, set := range Available() {
+		for _, method := range []NVFP4Method{NVFP4RTN, NVFP4MSE, NVFP4MSEGE1, NVFP4Sweep, NVFP4FourOverSix} {
+			b.Run(fmt.Sprintf("%s/%v/4096x14336", set.Name, method), func(b *testing.B) {
+				b.SetBytes(int64(len(m.Data)))
+				copyRate := math.Inf(-1)
+				for range 3 {
+					start := time.Now()
+					copy(dst, m.Data)
+					copyRate = max(copyRate, float64(len(m.Data))/time.Since(start).Seconds())
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := set.NVFP4(m, NVFP4Options{Method: method}, &out); err != nil {
+						b.Fatal(err)
+					}
+				}
+				perSecond := float64(b.N) / b.Elapsed().Seconds()
+				b.ReportMetric(perSecond*float64(m.Rows*m.Cols)/1e6, "Mweights/s")
+				b.ReportMetric(perSecond*float64(len(m.Data))/copyRate, "memcpy")
+			})
+		}
+	}
+}
+
+func BenchmarkAbsMax(b *testing.B) {
+	m := gaussianBF16(4096, 14336, 1)
+	for _, set := range Available() {
+		b.Run(set.Name+"/4096x14336", func(b *testing.B) {
+			b.SetBytes(int64(len(m.Data)))
+			for b.Loop() {
+				set.finiteAbsMax(m)
+			}
+		})
+	}
+}
