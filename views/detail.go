@@ -18,6 +18,13 @@ type detailPane struct {
 	w, h  int
 	drawn detailKey
 	text  string
+	ranks []rankMemo // by variant
+}
+
+// rankMemo is a rank that was counted once.
+type rankMemo struct {
+	data, scene uint64 // versions that it is of
+	rank, of    int
 }
 
 // detailKey is all that the drawing depends on.
@@ -124,8 +131,8 @@ func (d *detailPane) short(t *sessions.Tensor, variants []int) []string {
 	th := s.Theme
 	first := th.Title.Render(ShortName(t))
 	if r, ok := s.Record(s.Variant, s.Cursor); ok && !r.Failed {
-		rank, of := ranks(s, s.Variant, []int{s.Cursor})
-		first += th.Dim.Render("  rank ") + fmt.Sprintf("%d/%d", rank[0], of) +
+		rank, of := d.rankOf(s.Variant)
+		first += th.Dim.Render("  rank ") + fmt.Sprintf("%d/%d", rank, of) +
 			th.Dim.Render("  cos ") + fmt.Sprintf("%.5f", r.Cos) + th.Dim.Render("  deep ") + percent(share(r.Deep, r.Blocks)) + " %" +
 			th.Dim.Render("  amax ") + compact(r.Amax)
 	} else if ok {
@@ -273,12 +280,25 @@ func (d *detailPane) rows(variants []int) []figure {
 // rank is the cursor's place among the shown tensors, and how many they are
 // where that fits.
 func (d *detailPane) rank(v int) string {
-	rank, of := ranks(d.scene, v, []int{d.scene.Cursor})
-	if rank[0] == 0 {
+	rank, of := d.rankOf(v)
+	if rank == 0 {
 		return "–"
 	}
-	if text := fmt.Sprintf("%d/%d", rank[0], of); Width(text) < detailColumnW {
+	if text := fmt.Sprintf("%d/%d", rank, of); Width(text) < detailColumnW {
 		return text
 	}
-	return fmt.Sprint(rank[0])
+	return fmt.Sprint(rank)
+}
+
+// rankOf is ranks for the cursor, counted once a change.
+func (d *detailPane) rankOf(v int) (rank, of int) {
+	for len(d.ranks) <= v {
+		d.ranks = append(d.ranks, rankMemo{})
+	}
+	m := &d.ranks[v]
+	if data := d.scene.column(v).version; m.data != data || m.scene != d.scene.Version+1 {
+		all, of := ranks(d.scene, v, []int{d.scene.Cursor})
+		*m = rankMemo{data, d.scene.Version + 1, all[0], of}
+	}
+	return m.rank, m.of
 }

@@ -159,7 +159,7 @@ func empty(bins []float64) bool {
 func (d *detailPane) bucket(room int) []string {
 	s := d.scene
 	members := s.Bucket(s.Cursor)
-	if len(members) < 2 || room < 2 {
+	if len(members) < 2 || room < 2 || s.Variant < 0 || s.Variant >= len(s.State.Records) {
 		return nil
 	}
 	values, states, sign := s.Values(s.Variant), s.States(s.Variant), s.worseBy()

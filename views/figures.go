@@ -2,6 +2,7 @@ package views
 
 import (
 	"math"
+	"strings"
 
 	"quantscope/sessions"
 )
@@ -136,7 +137,8 @@ func (s *Scene) worseBy() float64 {
 	return 1
 }
 
-// Reason is why a tensor could not be measured, from the log.
+// Reason is why a tensor could not be measured, from the log, without the
+// tensor's name.
 func (s *Scene) Reason(variant, tensor int) string {
 	if s.reasons == nil || s.logSeen > len(s.State.Log) || s.logSeen > 0 && s.State.Log[0].Seq != s.logFirst {
 		s.reasons, s.logSeen = map[[2]int]string{}, 0
@@ -150,6 +152,11 @@ func (s *Scene) Reason(variant, tensor int) string {
 		s.logFirst = s.State.Log[0].Seq
 	}
 	if r := s.reasons[[2]int{variant, tensor}]; r != "" {
+		// The pane names the tensor already.
+		if tensor >= 0 && tensor < len(s.State.Tensors) {
+			t := &s.State.Tensors[tensor]
+			r = strings.TrimPrefix(strings.TrimPrefix(r, t.Name+": "), t.Source+": ")
+		}
 		return Clean(r)
 	}
 	return "failed; the log does not say why"

@@ -28,7 +28,8 @@ type Heat struct {
 	laid    uint64 // version of the layout
 	layout  heatLayout
 	shape   uint64 // bumped by whatever changes the layout
-	added   uint64 // version of cells
+	content uint64 // bumped by whatever changes the cells: all but the cursor
+	added   uint64 // content of cells
 	cells   []heatCell
 	labels  []columnLabel // of the header, kept for its room
 	buf     []byte        // of the drawing, likewise
@@ -40,8 +41,14 @@ func NewHeat(g *Grid, th *Theme) *Heat {
 	return &Heat{
 		grid: g, theme: th, inks: newHeatInks(th), cursor: -1,
 		values: make([]float64, n), states: make([]CellState, n),
-		version: 1, shape: 1,
+		version: 1, shape: 1, content: 1,
 	}
+}
+
+// touch says that the cells change.
+func (h *Heat) touch() {
+	h.content++
+	h.version++
 }
 
 // Version grows with every change of what is seen.
@@ -56,7 +63,7 @@ func (h *Heat) SetSize(w, hgt int) {
 	if w != h.w || hgt != h.h {
 		h.w, h.h = w, hgt
 		h.shape++
-		h.version++
+		h.touch()
 	}
 }
 
@@ -65,7 +72,7 @@ func (h *Heat) SetTheme(th *Theme) {
 	if th != h.theme {
 		h.theme, h.inks = th, newHeatInks(th)
 		h.shape++
-		h.version++
+		h.touch()
 	}
 }
 
@@ -91,7 +98,7 @@ func (h *Heat) SetValues(values []float64, states []CellState) {
 		}
 	}
 	if changed {
-		h.version++
+		h.touch()
 	}
 }
 
@@ -99,7 +106,7 @@ func (h *Heat) SetValues(values []float64, states []CellState) {
 func (h *Heat) SetScale(s Scale) {
 	if s != h.scale {
 		h.scale = s
-		h.version++
+		h.touch()
 	}
 }
 
@@ -124,7 +131,7 @@ func (h *Heat) SetFilter(f Filter) {
 	}
 	if f.Text != h.filter.Text || (f.Shown == nil) != (h.filter.Shown == nil) {
 		h.filter = f
-		h.version++
+		h.touch()
 	}
 }
 
@@ -133,7 +140,7 @@ func (h *Heat) SetProjection(p string) {
 	if p != h.projection {
 		h.projection = p
 		h.shape++
-		h.version++
+		h.touch()
 	}
 }
 
@@ -141,7 +148,7 @@ func (h *Heat) SetProjection(p string) {
 func (h *Heat) SetFresh(tensors []int) {
 	if !slices.Equal(tensors, h.fresh) {
 		h.fresh = append(h.fresh[:0], tensors...)
-		h.version++
+		h.touch()
 	}
 }
 
@@ -149,7 +156,7 @@ func (h *Heat) SetFresh(tensors []int) {
 func (h *Heat) SetClipMarks(on bool) {
 	if on == h.hideClips {
 		h.hideClips = !on
-		h.version++
+		h.touch()
 	}
 }
 
@@ -185,9 +192,9 @@ func (h *Heat) refresh() {
 		h.laid = h.shape
 		h.added = 0
 	}
-	if h.added != h.version {
+	if h.added != h.content {
 		h.addUp()
-		h.added = h.version
+		h.added = h.content
 	}
 }
 

@@ -333,33 +333,28 @@ func (h *Heat) block(in int) string {
 }
 
 // drawGlyph draws a value by glyphs: a bar that rises over the lines of the
-// cell.
+// cell, or one that grows from the left where the cell is clipped.
 func (h *Heat) drawGlyph(p *heatPen, c *heatCell, k *scaleInks, w, in int) {
 	level := h.scale.level(c.value, len(k.cells))
 	style := k.level[level]
 	if c.fresh {
 		style = k.fresh[level]
 	}
-	if h.layout.cellH == 1 || h.scale.Diverging {
-		glyph := k.cells[level].glyph
-		if c.state == Clipped {
-			glyph = k.cells[level].clipped
-		}
-		p.glyphs(style, glyph, w)
+	switch {
+	case c.state == Clipped:
+		p.glyphs(style, k.cells[level].clipped, w)
+		return
+	case h.layout.cellH == 1 || h.scale.Diverging:
+		p.glyphs(style, k.cells[level].glyph, w)
 		return
 	}
 	eighths := max(int(h.scale.Place(c.value)*float64(h.layout.cellH*8)+0.5), 1)
 	here := min(eighths-8*(h.layout.cellH-1-in), 8)
-	switch {
-	case here <= 0:
+	if here <= 0 {
 		p.spaces(w)
-	case c.state == Clipped && here < 4:
-		p.glyphs(style, "░", w)
-	case c.state == Clipped:
-		p.glyphs(style, "▒", w)
-	default:
-		p.glyphs(style, bars[here-1], w)
+		return
 	}
+	p.glyphs(style, bars[here-1], w)
 }
 
 // drawCursor draws the cell under the cursor: ▣ where it is one cell, else

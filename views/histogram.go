@@ -224,5 +224,12 @@ func (s heightScale) labels(rows int) []tick {
 			out = append(out, tick{at, text})
 		}
 	}
+	if out == nil { // no round value on the axis
+		top := s.hi
+		if s.log {
+			top = math.Pow(10, top)
+		}
+		out = append(out, tick{rows - 1, compact(top)})
+	}
 	return out
 }

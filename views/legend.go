@@ -19,11 +19,12 @@ func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
 		return Fit(t.Dim.Render(lo+" … "+hi), w)
 	}
 	parts := []string{t.Text.Render(lo) + " " + t.rampBar(s, min(room, rampSteps, max(8, w/5))) + " " + t.Text.Render(hi)}
-	used := Width(parts[0])
+	used, full := Width(parts[0]), false
 	add := func(glyph, word string) {
-		if n := Width(glyph) + 1 + Width(word); used+3+n <= w {
+		n := 3 + Width(glyph) + 1 + Width(word)
+		if full = full || used+n > w; !full {
 			parts = append(parts, glyph+" "+t.Dim.Render(word))
-			used += 3 + n
+			used += n
 		}
 	}
 	limits := "1–99 %"
@@ -42,7 +43,7 @@ func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
 	add(t.stateGlyph(Failed), "failed")
 	add(t.stateGlyph(Filtered), "filtered")
 	if n := s.Under + s.Over; n > 0 {
-		if text := fmt.Sprintf("%d beyond", n); used+3+Width(text) <= w {
+		if text := fmt.Sprintf("%d beyond", n); !full && used+3+Width(text) <= w {
 			parts = append(parts, t.Faint.Render(text))
 		}
 	}

@@ -26,6 +26,30 @@ type Map struct {
 	first  bool
 	stale  bool // something but scene and data changed
 	cached string
+
+	limits   Scale // of the values that are shown
+	limitsOf shownKey
+	spread   string // the histogram under the map
+	spreadOf shownKey
+	spreadH  int
+}
+
+// shownKey is all that decides which values are shown.
+type shownKey struct {
+	data               uint64 // version of the columns
+	variant, w         int
+	metric, projection string
+	filter             string
+	locked             bool
+	theme              *Theme
+}
+
+func (m *Map) shownKey() shownKey {
+	s := m.scene
+	return shownKey{
+		data: m.dataVersion(), variant: s.Variant, w: m.w, metric: s.Metric.Name, projection: s.Projection, filter: s.Filter.Text,
+		locked: s.LockScale, theme: s.Theme,
+	}
 }
 
 // freshCells is how many of the newest cells are brighter.
@@ -169,7 +193,12 @@ func (m *Map) dataVersion() uint64 {
 // scale spans the values that are shown, of all variants where it is locked.
 func (m *Map) scale() Scale {
 	s := m.scene
-	var values []float64
+	if key := m.shownKey(); key != m.limitsOf {
+		m.limitsOf = key
+	} else {
+		return m.limits
+	}
+	values := make([]float64, 0, len(s.State.Tensors))
 	add := func(v int) {
 		states := s.States(v)
 		for t, x := range s.Values(v) {
@@ -185,15 +214,15 @@ func (m *Map) scale() Scale {
 	} else {
 		add(s.Variant)
 	}
-	scale := RobustScale(values)
-	scale.Flip = s.Metric.Worse < 0
-	return scale
+	m.limits = RobustScale(values)
+	m.limits.Flip = s.Metric.Worse < 0
+	return m.limits
 }
 
 // View draws the pane.
 func (m *Map) View() string {
 	m.sync()
-	if m.cached == "" && m.w > 0 && m.h > 0 {
+	if m.cached == "" {
 		m.cached = m.draw()
 	}
 	return m.cached
@@ -201,18 +230,21 @@ func (m *Map) View() string {
 
 func (m *Map) draw() string {
 	s := m.scene
+	if m.w <= 0 || m.h <= 0 {
+		return Block(nil, m.w, m.h)
+	}
 	if m.heat.grid.Tensors() == 0 {
 		return Block([]string{s.Theme.Dim.Render("no tensors to measure")}, m.w, m.h)
 	}
 	_, used := m.heat.Used()
 	var foot []string
-	if m.h >= 12 {
+	if m.h-used >= 3 {
 		foot = append(foot, spaces(m.w))
 	}
-	if m.h >= 6 {
+	if m.h > used {
 		foot = append(foot, s.Theme.ScaleLegend(m.heat.scale, s.Metric.Format, m.w))
 	}
-	if m.h >= 9 {
+	if m.h-used >= 2 {
 		foot = append(foot, Fit(m.worstLine(), m.w))
 	}
 	room := m.h - used - len(foot)
@@ -261,6 +293,11 @@ func (m *Map) worstLine() string {
 // ends hold what lies beyond the limits of the colours.
 func (m *Map) distribution(h int) string {
 	s := m.scene
+	if key := m.shownKey(); key != m.spreadOf || h != m.spreadH {
+		m.spreadOf, m.spreadH = key, h
+	} else {
+		return m.spread
+	}
 	hist := Histogram{YLabel: "tensors", XLabel: s.Metric.Name}
 	lo, hi := m.heat.scale.Lo, m.heat.scale.Hi
 	variants := []int{s.Variant}
@@ -271,7 +308,8 @@ func (m *Map) distribution(h int) string {
 		}
 	}
 	if !(hi > lo) {
-		return Block(nil, m.w, h)
+		m.spread = Block(nil, m.w, h)
+		return m.spread
 	}
 	bins := min(max((m.w-10)/(len(variants)+1), 8), 48)
 	for _, v := range variants {
@@ -285,7 +323,8 @@ func (m *Map) distribution(h int) string {
 		hist.Bins = append(hist.Bins, Series{s.State.Variants[v].Name, v, counts})
 	}
 	hist.Lo, hist.Hi = lo, hi
-	return hist.Render(s.Theme, m.w, h)
+	m.spread = hist.Render(s.Theme, m.w, h)
+	return m.spread
 }
 
 // HandleKey moves the cursor.

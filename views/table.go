@@ -31,8 +31,9 @@ type Column struct {
 type Table struct {
 	Columns  []Column
 	Rows     [][]string
-	Cursor   int // row that is marked, -1 for none
-	Offset   int // first row shown
+	Cursor   int  // row that is marked, -1 for none
+	Offset   int  // first row shown
+	Marked   bool // there is a column for the mark of the cursor row even where that is out of sight
 	NoHeader bool
 }
 
@@ -45,10 +46,7 @@ func (tb Table) Render(t *Theme, w, h int) string {
 	if w <= 0 || h <= 0 {
 		return Block(nil, w, h)
 	}
-	lead := 0
-	if tb.Cursor >= 0 && w > 2 {
-		lead = 2
-	}
+	lead := tb.lead(w)
 	widths := tb.widths(w - lead)
 	lines := make([]string, 0, h)
 	if !tb.NoHeader {
@@ -71,6 +69,18 @@ func (tb Table) Render(t *Theme, w, h int) string {
 	}
 	return Block(lines, w, h)
 }
+
+// lead is the room for the mark of the cursor row.
+func (tb Table) lead(w int) int {
+	if (tb.Marked || tb.Cursor >= 0) && w > 2 {
+		return 2
+	}
+	return 0
+}
+
+// columnWidth is the width that a column has in a table of w cells, -1 where it
+// is left out.
+func (tb Table) columnWidth(i, w int) int { return tb.widths(w - tb.lead(w))[i] }
 
 // reverse sets a line in reverse, without the styles within it.
 func (t *Theme) reverse(line string) string {

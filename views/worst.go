@@ -1,7 +1,6 @@
 package views
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -20,22 +19,11 @@ type worstPane struct {
 	w, h   int
 	offset int // rank of the first row
 
-	order  []int  // shown tensors with a record; ranked up to sorted
-	sorted int    // how many of order are in their final places
-	broken int    // how many of them have no value: the first ones
-	data   uint64 // version of the column that order was made from
-	made   rankedBy
-	cursor int // tensor the pane has scrolled to last
+	rank   ranking
+	spread []distribution // by variant
+	cursor int            // tensor the pane has scrolled to last
 	drawn  worstKey
 	text   string
-}
-
-// rankedBy is what an order was made for.
-type rankedBy struct {
-	variant            int
-	metric, projection string
-	filter             string
-	valid              bool
 }
 
 // worstKey is all that the drawing depends on.
@@ -69,116 +57,6 @@ func (p *worstPane) SetSize(w, h int) { p.w, p.h = max(w, 0), max(h, 0) }
 
 // Apply takes in what is new. The ranking is made when it is drawn.
 func (p *worstPane) Apply(b sessions.Batch) { p.scene.note(&b) }
-
-// collect gathers the tensors to rank and puts those without a value first.
-func (p *worstPane) collect() {
-	s := p.scene
-	by := rankedBy{s.Variant, s.Metric.Name, s.Projection, s.Filter.Text, true}
-	data := s.column(s.Variant).version
-	if p.made == by && p.data == data {
-		return
-	}
-	p.made, p.data = by, data
-	states := s.States(s.Variant)
-	p.order = p.order[:0]
-	for t, st := range states {
-		if (st == Failed || st == NotFinite) && s.Shown(t) {
-			p.order = append(p.order, t)
-		}
-	}
-	p.broken = len(p.order)
-	slices.SortStableFunc(p.order, func(a, b int) int { return cmp.Compare(stateRank[states[b]], stateRank[states[a]]) })
-	for t, st := range states {
-		if st.HasValue() && s.Shown(t) {
-			p.order = append(p.order, t)
-		}
-	}
-	p.sorted = p.broken
-}
-
-// rank brings the first n places of the order into their final order: a
-// selection puts the right tensors there, and only they are sorted.
-func (p *worstPane) rank(n int) {
-	p.collect()
-	n = min(n, len(p.order))
-	if n <= p.sorted {
-		return
-	}
-	values, states, sign := p.scene.Values(p.scene.Variant), p.scene.States(p.scene.Variant), p.scene.worseBy()
-	less := func(a, b int) int {
-		return cmp.Or(cmp.Compare(rankKey(values[a], states[a], sign), rankKey(values[b], states[b], sign)), cmp.Compare(a, b))
-	}
-	n = min(max(n, 2*p.sorted), len(p.order)) // so that scrolling on sorts rarely
-	rest := p.order[p.sorted:]
-	if n < len(p.order) {
-		selectFirst(rest, n-p.sorted, less)
-	}
-	slices.SortFunc(rest[:n-p.sorted], less)
-	p.sorted = n
-}
-
-// selectFirst moves the k least elements to the front, in no order (Hoare's
-// selection, linear on average).
-func selectFirst(v []int, k int, less func(a, b int) int) {
-	for len(v) > 16 && k > 0 && k < len(v) {
-		a, b, c := v[0], v[len(v)/2], v[len(v)-1]
-		if less(a, b) > 0 {
-			a, b = b, a
-		}
-		if less(b, c) > 0 {
-			b = c
-		}
-		if less(a, b) > 0 {
-			b = a
-		}
-		i, j := 0, len(v)-1
-		for i <= j {
-			for less(v[i], b) < 0 {
-				i++
-			}
-			for less(v[j], b) > 0 {
-				j--
-			}
-			if i <= j {
-				v[i], v[j] = v[j], v[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case k <= j:
-			v = v[:j+1]
-		case k > i:
-			v, k = v[i:], k-i
-		default:
-			return
-		}
-	}
-	slices.SortFunc(v, less)
-}
-
-// placeOf is a tensor's place in the order, -1 where it has none. It ranks as
-// far as needed.
-func (p *worstPane) placeOf(tensor int) int {
-	s := p.scene
-	p.collect()
-	states := s.States(s.Variant)
-	if tensor < 0 || tensor >= len(states) || !s.Shown(tensor) || states[tensor] == NotYet {
-		return -1
-	}
-	if !states[tensor].HasValue() {
-		return slices.Index(p.order[:p.broken], tensor)
-	}
-	values, sign := s.Values(s.Variant), s.worseBy()
-	key := rankKey(values[tensor], states[tensor], sign)
-	place := p.broken
-	for _, t := range p.order[p.broken:] {
-		if k := rankKey(values[t], states[t], sign); k < key || k == key && t < tensor {
-			place++
-		}
-	}
-	return place
-}
 
 // rows is the number of lines for tensors.
 func (p *worstPane) rows() int {
@@ -214,7 +92,7 @@ func (p *worstPane) follow() {
 	}
 	if s.Cursor != p.cursor {
 		p.cursor = s.Cursor
-		if at := p.placeOf(s.Cursor); at >= 0 {
+		if at := p.rank.placeOf(s, s.Cursor); at >= 0 {
 			switch {
 			case at < p.offset:
 				p.offset = at
@@ -223,8 +101,8 @@ func (p *worstPane) follow() {
 			}
 		}
 	}
-	p.collect()
-	p.offset = max(min(p.offset, len(p.order)-rows), 0)
+	p.rank.collect(p.scene)
+	p.offset = max(min(p.offset, len(p.rank.order)-rows), 0)
 }
 
 func (p *worstPane) draw() string {
@@ -234,21 +112,18 @@ func (p *worstPane) draw() string {
 	if p.w <= 0 || p.h <= 0 {
 		return Block(nil, p.w, p.h)
 	}
-	p.rank(p.offset + rows)
-	if len(p.order) == 0 {
+	p.rank.window(s, p.offset, p.offset+rows)
+	if len(p.rank.order) == 0 {
 		text := "nothing is measured yet"
 		if s.Filter.Text != "" || s.Projection != "" {
 			text = "nothing measured passes the filter"
 		}
 		return Block([]string{th.Dim.Render(text)}, p.w, p.h)
 	}
-	shown := p.order[p.offset:min(p.offset+rows, len(p.order))]
+	shown := p.rank.order[p.offset:min(p.offset+rows, len(p.rank.order))]
 	tb := p.table(shown)
-	for i, t := range shown {
-		if t == s.Cursor {
-			tb.Cursor = i
-		}
-	}
+	tb.Cursor = slices.Index(shown, s.Cursor)
+	p.reasons(&tb, shown)
 	foot := p.h - 1 - rows
 	if foot <= 0 {
 		return tb.Render(th, p.w, p.h)
@@ -261,7 +136,7 @@ func (p *worstPane) table(shown []int) Table {
 	s := p.scene
 	th := s.Theme
 	names := shortVariants(s.State.Variants)
-	tb := Table{Cursor: -1, Columns: []Column{
+	tb := Table{Cursor: -1, Marked: true, Columns: []Column{
 		{Title: "#", Align: Right},
 		{Title: "tensor", Align: Middle, Min: p.nameWidth(shown), Flex: 1},
 		{Title: names[s.Variant] + " " + th.VariantMark(s.Variant), Align: Right},
@@ -292,11 +167,8 @@ func (p *worstPane) table(shown []int) Table {
 	}
 	for y, t := range shown {
 		row := []string{strconv.Itoa(p.offset + y + 1), ShortName(&s.State.Tensors[t]), numbers[0][y]}
-		if st := s.States(s.Variant)[t]; st == Failed {
-			row[0] = th.stateGlyph(Failed)
-			row[1] += "  " + s.Reason(s.Variant, t)
-		} else if st == NotFinite {
-			row[0] = th.stateGlyph(NotFinite)
+		if st := s.States(s.Variant)[t]; !st.HasValue() {
+			row[0] = th.stateGlyph(st)
 		}
 		for i := range others {
 			row = append(row, th.Dim.Render(numbers[i+1][y]))
@@ -311,6 +183,17 @@ func (p *worstPane) table(shown []int) Table {
 		tb.Rows = append(tb.Rows, row)
 	}
 	return tb
+}
+
+// reasons puts the reason behind the name of what failed, as much of it as fits.
+func (p *worstPane) reasons(tb *Table, shown []int) {
+	states := p.scene.States(p.scene.Variant)
+	for y, t := range shown {
+		if states[t] == Failed {
+			row := tb.Rows[y]
+			row[1] = Truncate(row[1]+"  "+p.scene.Reason(p.scene.Variant, t), max(tb.columnWidth(1, p.w), 0))
+		}
+	}
 }
 
 // nameWidth is the room that the names of tensors ask for.
@@ -328,10 +211,12 @@ func (p *worstPane) numbers(variant int, shown []int) []string {
 	s := p.scene
 	values, states := s.Values(variant), s.States(variant)
 	out := make([]string, len(shown))
+	var measured []int
+	var figures []string
 	for i, t := range shown {
 		switch {
 		case states[t].HasValue():
-			out[i] = fmt.Sprintf(s.Metric.Format, values[t])
+			measured, figures = append(measured, i), append(figures, fmt.Sprintf(s.Metric.Format, values[t]))
 		case states[t] == Failed:
 			out[i] = "failed"
 		case states[t] == NotFinite:
@@ -340,7 +225,10 @@ func (p *worstPane) numbers(variant int, shown []int) []string {
 			out[i] = stateGlyphs[NotYet]
 		}
 	}
-	return AlignDecimal(out)
+	for i, text := range AlignDecimal(figures) {
+		out[measured[i]] = text
+	}
+	return out
 }
 
 // distributions draws one sparkline a variant over one range of values.
@@ -350,37 +238,30 @@ func (p *worstPane) distributions() []string {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	names := shortVariants(s.State.Variants)
 	nameW := 0
-	for v := range s.State.Variants {
-		states := s.States(v)
-		for t, x := range s.Values(v) {
-			if states[t].HasValue() && s.Shown(t) {
-				lo, hi = min(lo, x), max(hi, x)
-			}
+	for len(p.spread) < len(names) {
+		p.spread = append(p.spread, distribution{})
+	}
+	for v := range names {
+		d := &p.spread[v]
+		d.span(s, v)
+		if d.lo <= d.hi {
+			lo, hi = min(lo, d.lo), max(hi, d.hi)
 		}
 		nameW = max(nameW, Width(names[v])+2)
 	}
-	lines := []string{th.Dim.Render(fmt.Sprintf("%s from %s to %s", s.Metric.Name, compact(lo), compact(hi)))}
 	if lo > hi {
-		lines[0] = ""
+		return nil
 	}
+	lines := []string{th.Dim.Render(fmt.Sprintf("%s from %s to %s", s.Metric.Name, compact(lo), compact(hi)))}
 	bins := max(min(p.w-nameW-2, 60), 1)
-	for v := range s.State.Variants {
+	for v := range names {
 		if len(lines) >= p.footHeight() {
 			break
 		}
-		counts := make([]float64, bins)
-		states := s.States(v)
-		for t, x := range s.Values(v) {
-			if states[t].HasValue() && s.Shown(t) {
-				i := 0
-				if hi > lo {
-					i = min(int((x-lo)/(hi-lo)*float64(bins)), bins-1)
-				}
-				counts[i]++
-			}
-		}
+		d := &p.spread[v]
+		d.count(s, v, bins, lo, hi)
 		name := Fit(names[v]+" "+th.VariantMark(v), nameW)
-		lines = append(lines, th.VariantStyle(v).Render(name+"  "+Sparkline(counts, bins)))
+		lines = append(lines, th.VariantStyle(v).Render(name+"  "+Sparkline(d.counts, bins)))
 	}
 	return lines
 }
@@ -414,8 +295,8 @@ func (p *worstPane) HandleKey(k tea.KeyMsg) (handled bool, cmd tea.Cmd) {
 // step selects the tensor n places further down.
 func (p *worstPane) step(n int) {
 	s := p.scene
-	at := p.placeOf(s.Cursor)
-	if len(p.order) == 0 {
+	at := p.rank.placeOf(s, s.Cursor)
+	if len(p.rank.order) == 0 {
 		return
 	}
 	switch {
@@ -424,9 +305,9 @@ func (p *worstPane) step(n int) {
 	default:
 		at += n
 	}
-	at = min(max(at, 0), len(p.order)-1)
-	p.rank(at + 1)
-	s.SetCursor(p.order[at])
+	at = min(max(at, 0), len(p.rank.order)-1)
+	p.rank.window(p.scene, at, at+1)
+	s.SetCursor(p.rank.order[at])
 }
 
 // HandleMouse selects the row under the pointer; the wheel scrolls.
@@ -437,13 +318,13 @@ func (p *worstPane) HandleMouse(x, y int, msg tea.MouseMsg) (handled bool, cmd t
 		p.offset = max(p.offset-lines, 0)
 		return true, nil
 	case msg.Button == tea.MouseButtonWheelDown:
-		p.collect()
-		p.offset = max(min(p.offset+lines, len(p.order)-p.rows()), 0)
+		p.rank.collect(p.scene)
+		p.offset = max(min(p.offset+lines, len(p.rank.order)-p.rows()), 0)
 		return true, nil
 	case msg.Action == tea.MouseActionPress && msg.Button == tea.MouseButtonLeft:
-		if at := p.offset + y - 1; y >= 1 && y <= p.rows() && at < len(p.order) {
-			p.rank(at + 1)
-			p.scene.SetCursor(p.order[at])
+		if at := p.offset + y - 1; y >= 1 && y <= p.rows() && at < len(p.rank.order) {
+			p.rank.window(p.scene, at, at+1)
+			p.scene.SetCursor(p.rank.order[at])
 			p.cursor = p.scene.Cursor
 			return true, nil
 		}
