@@ -72,6 +72,8 @@ func TestHeaderRefused(t *testing.T) {
 		{"offsets backwards", u8(`"dtype":"U8","shape":[1],"data_offsets":[1,0]`), 1, []string{`"w"`, "end before they begin"}},
 		{"offset of 2^64-1", u8(`"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551615]`), 1, []string{`"w"`, "above"}},
 		{"size mismatch", u8(`"dtype":"BF16","shape":[2],"data_offsets":[0,2]`), 2, []string{`"w"`, "size mismatch", "[2]", "4 bytes"}},
+		{"range too long", u8(`"dtype":"U8","shape":[2],"data_offsets":[0,4]`), 4, []string{`"w"`, "size mismatch", "needs 2 bytes", "hold 4"}},
+		{"cut by a byte", object(entry("a", 0, 4)), 3, []string{`"a"`, "truncated", "4 bytes 3 are there"}},
 		{"hole at the start", object(entry("w", 1, 2)), 2, []string{`"w"`, "hole", "0 to 1"}},
 		{"hole at the end", object(entry("w", 0, 1)), 3, []string{"hole", "1 to 3"}},
 		{"data without tensors", `{}`, 1, []string{"hole", "0 to 1"}},

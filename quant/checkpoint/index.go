@@ -73,8 +73,8 @@ func parseIndex(text []byte) (*index, error) {
 	if err == nil {
 		err = s.end()
 	}
-	if err == nil && ix.weights == nil {
-		err = &FileError{Reason: "index has no weight_map"}
+	if err == nil && len(ix.weights) == 0 {
+		err = &FileError{Reason: "index has no weight_map, or an empty one"}
 	}
 	if err != nil {
 		return nil, err

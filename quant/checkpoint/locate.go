@@ -137,7 +137,7 @@ func locateIndexed(src source, weights, indexes []string) (*plan, error) {
 // leftOut notes the files of the folder that are not part of the checkpoint.
 func (p *plan) leftOut(all []string, why string) {
 	for _, name := range all {
-		if !slices.Contains(p.weights, name) {
+		if _, taken := slices.BinarySearch(p.weights, name); !taken {
 			p.findings = append(p.findings, Finding{File: name, Message: why + ": left out, though some loaders take every .safetensors file"})
 		}
 	}

@@ -94,6 +94,8 @@ func TestOpenRefused(t *testing.T) {
 		{"annex pointer", map[string]string{"m.safetensors": "/annex/objects/SHA256E-s12--ab\n"}, "", []string{"m.safetensors", "pointer"}},
 		{"text", map[string]string{"m.safetensors": "Entry not found"}, "", []string{"m.safetensors", "not a safetensors file", `"Entry no"`}},
 		{"empty file", map[string]string{"m.safetensors": ""}, "", []string{"m.safetensors", "too short", "0 bytes"}},
+		{"header length at the limit", map[string]string{"m.safetensors": "\x00\xe1\xf5\x05\x00\x00\x00\x00{}"}, "", []string{"truncated in its header", "100000000", "10 bytes"}},
+		{"header length over the limit", map[string]string{"m.safetensors": "\x01\xe1\xf5\x05\x00\x00\x00\x00{}"}, "", []string{"header length 100000001 is over the limit of 100000000"}},
 		{"cut in the header", map[string]string{"m.safetensors": vector("a")[:20]}, "", []string{"m.safetensors", "truncated in its header", "20 bytes"}},
 		{"name in two files", map[string]string{"x.safetensors": vector("a"), "y.safetensors": vector("a")}, "", []string{"y.safetensors", `"a"`, "duplicate", `"x.safetensors"`}},
 		{"parts missing", map[string]string{"m-00002-of-00003.safetensors": vector("a")}, "", []string{"2 of 3 shards are missing", `"m-00002-of-00003.safetensors"`}},
@@ -101,6 +103,7 @@ func TestOpenRefused(t *testing.T) {
 		{"index cut", with(`{"weight_map":{"a":`), "", []string{index, `"a"`, "found the end of the text at byte 19"}},
 		{"index is a pointer", with("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"), "", []string{index, "pointer", "stand for 5"}},
 		{"index without a map", with(`{"metadata":{}}`), "", []string{index, "no weight_map"}},
+		{"index of nothing", with(`{"weight_map":{}}`), "", []string{index, "no weight_map"}},
 		{"index of numbers", with(`{"weight_map":{"a":1}}`), "", []string{index, `"a"`, "no shard name"}},
 		{"tensor twice in the index", with(`{"weight_map":{"a":"1.safetensors","a":"1.safetensors"}}`), "", []string{index, `"a"`, "duplicate"}},
 		{"map twice in the index", with(`{"weight_map":{},"weight_map":{}}`), "", []string{index, "duplicate", "weight_map"}},
@@ -257,6 +260,17 @@ func TestOpenFS(t *testing.T) {
 	delete(fsys, "2.safetensors")
 	_, err = OpenFS("label", fsys)
 	wantError(t, err, "label/model.safetensors.index.json", `"2.safetensors"`, "1 of 2 tensors")
+}
+
+// Small files have a limit too.
+func TestReadSmall(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"config.json": "12345"})
+	src := source{folder(dir), dir}
+	if text, err := src.readSmall("config.json", 5); err != nil || string(text) != "12345" {
+		t.Errorf("%q, %v", text, err)
+	}
+	_, err := src.readSmall("config.json", 4)
+	wantError(t, err, filepath.Join(dir, "config.json"), "too large: 5 bytes, at most 4")
 }
 
 func TestSideFiles(t *testing.T) {

@@ -105,6 +105,19 @@ func TestPoolWaits(t *testing.T) {
 	})
 }
 
+// A buffer above the budget is not kept for use again.
+func TestPoolDropsLargeBuffers(t *testing.T) {
+	p := NewPool(1 << 20)
+	put(t, p, get(t, p, 2<<20))
+	if p.waiting != 0 || p.used != 0 {
+		t.Errorf("%d bytes idle, %d in use; want none", p.waiting, p.used)
+	}
+	put(t, p, get(t, p, 1<<20))
+	if p.waiting != 1<<20 {
+		t.Errorf("%d bytes idle, want the budget", p.waiting)
+	}
+}
+
 // Whoever gives up lets those behind pass.
 func TestPoolGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

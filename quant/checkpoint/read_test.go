@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -75,6 +78,52 @@ func TestReadAtEndsWithContext(t *testing.T) {
 	}
 }
 
+// A long read puts its steps where they belong.
+func TestReadAtSteps(t *testing.T) {
+	const size = 2*readStep + 5
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(i / 1000)
+	}
+	file := append(fileBytes(object(entry("a", 0, size)), 0), data...)
+	c, err := OpenFS("x", fstest.MapFS{"model.safetensors": {Data: file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got := make([]byte, size-3)
+	if err := c.ReadAt(context.Background(), &c.Tensors[0], 2, got); err != nil || !bytes.Equal(got, data[2:size-1]) {
+		t.Errorf("other bytes than are there, %v", err)
+	}
+}
+
+// A read that is under way when the checkpoint is closed comes to its end,
+// and then the file is closed.
+func TestCloseDuringRead(t *testing.T) {
+	var c *Checkpoint
+	armed := false
+	fsys := readFS{MapFS: fstest.MapFS{"model.safetensors": {Data: []byte(vector("a"))}}, count: &openCount{}}
+	fsys.onRead = func(int) {
+		if armed {
+			armed = false
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	var err error
+	if c, err = OpenFS("x", fsys); err != nil {
+		t.Fatal(err)
+	}
+	armed = true
+	if err := c.ReadAt(context.Background(), &c.Tensors[0], 0, make([]byte, 4)); err != nil || armed {
+		t.Errorf("read: %v, closed during it: %v", err, !armed)
+	}
+	if fsys.count.now != 0 {
+		t.Errorf("%d files are open", fsys.count.now)
+	}
+}
+
 // readFS tells of reads at a position and counts open files.
 type readFS struct {
 	fstest.MapFS
@@ -103,22 +152,28 @@ func (f readFS) Open(name string) (fs.File, error) {
 		return inner, err
 	}
 	f.count.add(1)
-	return readFile{inner, f}, nil
+	return &readFile{File: inner, fs: f}, nil
 }
 
 type readFile struct {
 	fs.File
-	fs readFS
+	fs     readFS
+	closed atomic.Bool
 }
 
-func (f readFile) ReadAt(p []byte, off int64) (int, error) {
+func (f *readFile) ReadAt(p []byte, off int64) (int, error) {
 	if f.fs.onRead != nil {
 		f.fs.onRead(len(p))
+	}
+	runtime.Gosched() // gives others time to close what is in use
+	if f.closed.Load() {
+		return 0, fs.ErrClosed
 	}
 	return f.File.(io.ReaderAt).ReadAt(p, off)
 }
 
-func (f readFile) Close() error {
+func (f *readFile) Close() error {
+	f.closed.Store(true)
 	f.fs.count.add(-1)
 	return f.File.Close()
 }

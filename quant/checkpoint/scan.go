@@ -331,12 +331,14 @@ func (s *scanner) take(set string, limit int) int {
 	return n
 }
 
-// skip reads over any value that stands depth levels deep.
+// skip reads over any value; depth counts the brackets that it would open,
+// 1 for one that stands in none.
 func (s *scanner) skip(depth int) error {
-	if depth > maxDepth {
+	c := s.peek()
+	if depth > maxDepth && (c == '{' || c == '[') {
 		return s.fail("nested more than %d deep", maxDepth)
 	}
-	switch c := s.peek(); {
+	switch {
 	case c == '{':
 		return s.members(func([]byte) error { return s.skip(depth + 1) })
 	case c == '[':

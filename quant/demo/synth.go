@@ -34,7 +34,7 @@ const (
 
 	// Limits of a synthetic model, well above any real one's.
 	maxLayers  = 10_000
-	maxExperts = 1_000_000 // in all layers together
+	maxExperts = 200_000 // in all layers together
 	maxWidth   = 1 << 20
 )
 
