@@ -236,7 +236,7 @@ func (p *Clipping) below(rows []clipRow, w, h int) string {
 func (p *Clipping) depths(rows []clipRow, w, h int) string {
 	series := make([]Series, len(rows))
 	for i, r := range rows {
-		series[i] = Series{r.name, r.id, percents(r.sum.depth[:], r.sum.blocks)}
+		series[i] = Series{r.short, r.id, percents(r.sum.depth[:], r.sum.blocks)}
 	}
 	return depthChart(p.scene.Theme, series, p.scene.Variant, p.log, w, h)
 }

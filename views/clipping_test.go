@@ -141,6 +141,10 @@ func TestClippingRedraws(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f, err := NewFilter("experts.3", state.Tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
 	apply := func(b sessions.Batch) { state.Apply(b); p.Apply(b) }
 	for _, c := range []struct {
 		name   string
@@ -150,6 +154,7 @@ func TestClippingRedraws(t *testing.T) {
 		{"records", func() { apply(sessions.Batch{Records: late.Records[1][100:140]}) }, true},
 		{"only progress", func() { apply(sessions.Batch{Progress: sessions.Progress{Done: 7}}) }, false},
 		{"variant", func() { s.SetVariant(0) }, true},
+		{"filter", func() { s.SetFilter(f) }, true},
 		{"projection", func() { s.SetProjection("up") }, true},
 		{"l", func() { hit(p, "l") }, true},
 		{"c, not on the screen", func() { hit(p, "c") }, false},

@@ -375,7 +375,7 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 	}
 	outcome += fmt.Sprintf("  mean rel2 %s  p %s", relative(o.rel2.Change()), pValue(o.test.Log10P))
 	if !p.layout().small {
-		return Block([]string{th.Text.Render(compareSentence(a, b, o, p.pairs.metric.Name))}, r.w, r.h)
+		return Block(wrapped(th.Text, compareSentence(a, b, o, p.pairs.metric.Name), r.w), r.w, r.h)
 	}
 	return Block([]string{who, th.Text.Render(outcome)}, r.w, r.h)
 }

@@ -62,8 +62,11 @@ func arrangeCompare(w, h, rows int, only comparePart) compareLayout {
 		side = 46
 	}
 	left := w - side - gap
-	l.head = rect{0, 0, w, 2}
-	top := 2
+	top := 3 // the sentence, which may take two lines, and a blank
+	if w >= 130 {
+		top = 2
+	}
+	l.head = rect{0, 0, w, top - 1}
 	maps := min((h-top)*11/20, max(4*rows+3, 8))
 	each := (left - 2*gap) / 3
 	for i, part := range []comparePart{compareA, compareB, compareDiff} {
