@@ -50,5 +50,6 @@ func hasUpper(s string) bool {
 	return false
 }
 
-// Shows says whether a tensor is shown.
-func (f Filter) Shows(tensor int) bool { return f.Shown == nil || f.Shown[tensor] }
+// Shows says whether a tensor is shown; one that was not there when the filter
+// was made is.
+func (f Filter) Shows(tensor int) bool { return tensor >= len(f.Shown) || f.Shown[tensor] }

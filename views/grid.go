@@ -45,6 +45,7 @@ const (
 // GridCol is one column.
 type GridCol struct {
 	Label, Short string // gate, g
+	Projection   string // as the role spells it; "" for experts
 	Group        string // attention, mlp, shared, …; "" for experts
 	Expert       int    // -1 for dense and shared projections
 }
@@ -160,7 +161,7 @@ func rowLabel(r GridRow) string {
 
 type colKey struct {
 	group, expert, order int
-	name                 string
+	name, projection     string
 }
 
 // groups are the kinds of columns left of the experts, in order.
@@ -189,7 +190,7 @@ func (g *Grid) placeCols(tensors []sessions.Tensor) {
 		if name == "" {
 			name = groups[kind].name
 		}
-		return colKey{groups[kind].order, -1, forwardOrder(name), name}
+		return colKey{groups[kind].order, -1, forwardOrder(r.Projection), name, r.Projection}
 	}
 	known := map[colKey]int32{}
 	parts := map[string]int32{}
@@ -207,7 +208,7 @@ func (g *Grid) placeCols(tensors []sessions.Tensor) {
 		}
 	}
 	slices.SortFunc(keys, func(a, b colKey) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.expert, b.expert), cmp.Compare(a.order, b.order), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.expert, b.expert), cmp.Compare(a.order, b.order), cmp.Compare(a.name, b.name), cmp.Compare(a.projection, b.projection))
 	})
 	slices.SortFunc(g.Parts, func(a, b string) int {
 		return cmp.Or(cmp.Compare(forwardOrder(a), forwardOrder(b)), cmp.Compare(a, b))
@@ -221,7 +222,7 @@ func (g *Grid) placeCols(tensors []sessions.Tensor) {
 	}
 	for i, k := range keys {
 		known[k] = int32(i)
-		col := GridCol{Label: k.name, Group: names[k.group], Expert: k.expert}
+		col := GridCol{Label: k.name, Projection: k.projection, Group: names[k.group], Expert: k.expert}
 		if k.group == expertGroup {
 			col.Label = strconv.Itoa(k.expert)
 			col.Short = col.Label

@@ -71,7 +71,7 @@ func TestGridOfAMixedModel(t *testing.T) {
 	if d := cmp.Diff([]int32{int32(len(tensors) - 1)}, g.At(4, g.Dense-1)); d != "" {
 		t.Error(d)
 	}
-	if got := g.At(1, g.Dense); got != nil && len(got) != 0 {
+	if got := g.At(1, g.Dense); len(got) != 0 {
 		t.Errorf("a dense layer has experts %v", got)
 	}
 	if g.At(-1, 0) != nil || g.At(9, 0) != nil {

@@ -178,14 +178,6 @@ func (l *heatLayout) fitRows(n, h int, solid bool) {
 	l.rows = (n + l.perRow - 1) / l.perRow
 }
 
-// lineOf is the line on which a row starts.
-func (l *heatLayout) lineOf(row int) int {
-	if l.half {
-		return l.top + row/2
-	}
-	return l.top + row*(l.cellH+l.gapH)
-}
-
 // cellAt is the cell under (x, y); in the gap between two, the one before it.
 func (l *heatLayout) cellAt(x, y int) (row, col int, ok bool) {
 	if x < l.labelW || x >= l.w || y < l.top || y >= l.h || len(l.cols) == 0 {

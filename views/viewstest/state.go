@@ -114,9 +114,7 @@ func Dense(layers int) []sessions.Tensor {
 func Mixed(layers, experts int) []sessions.Tensor {
 	out := Dense(1)
 	for l := 1; l < layers; l++ {
-		for _, t := range Dense(layers)[7*l : 7*l+4] {
-			out = append(out, t)
-		}
+		out = append(out, Dense(layers)[7*l:7*l+4]...)
 		for _, p := range Projections {
 			name := fmt.Sprintf("layers.%d.mlp.shared_experts.%s_proj", l, p)
 			out = append(out, sessions.Tensor{Name: name, DType: "bf16", Rows: 128, Cols: 128,

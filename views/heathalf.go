@@ -1,0 +1,98 @@
+package views
+
+// drawHalf draws a line that carries two layers, one in each half.
+func (h *Heat) drawHalf(p *heatPen, y, cursorRow, cursorCol int) {
+	l := &h.layout
+	row := 2 * (y - l.top)
+	if row >= l.rows {
+		return
+	}
+	h.drawLabel(p, row, cursorRow, true)
+	k := h.scaleInks()
+	for i := range l.cols {
+		col := &l.cols[i]
+		if col.x >= h.w {
+			break
+		}
+		if col.x > p.x {
+			p.spaces(col.x - p.x)
+		}
+		w := min(col.w, h.w-col.x)
+		upper := &h.cells[row*len(l.cols)+i]
+		lower := &heatCell{}
+		if row+1 < l.rows {
+			lower = &h.cells[(row+1)*len(l.cols)+i]
+		}
+		if i == cursorCol && row == cursorRow {
+			h.drawCursor(p, upper, k, w, 0)
+			continue
+		}
+		if i == cursorCol && row+1 == cursorRow {
+			h.drawCursor(p, lower, k, w, 0)
+			continue
+		}
+		h.drawTwo(p, upper, lower, k, w)
+	}
+}
+
+// drawTwo draws two values in one line of cells. A clipped one of them shows as
+// a checker, or as a hatch where both have about the same colour.
+func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) {
+	up, down := upper.count > 0 && upper.state.HasValue(), lower.count > 0 && lower.state.HasValue()
+	bad := NotYet
+	for _, c := range [2]*heatCell{upper, lower} {
+		if c.count > 0 && !c.state.HasValue() && stateRank[c.state] >= stateRank[bad] {
+			bad = c.state
+		}
+	}
+	switch {
+	case up && down:
+		a, b := h.scale.level(upper.value, len(k.cells)), h.scale.level(lower.value, len(k.cells))
+		fg := k.cells[a].fg
+		if upper.fresh {
+			fg = k.cells[a].fresh
+		}
+		glyph := "▀"
+		if upper.state == Clipped || lower.state == Clipped {
+			glyph = "▚"
+			if a-b < 3 && b-a < 3 {
+				p.glyphs(k.clipped[b], "╱", w)
+				return
+			}
+		}
+		key := 1 + 2*(a*len(k.cells)+b)
+		if upper.fresh {
+			key++
+		}
+		p.two(key, fg, k.cells[b].bg)
+		p.repeat(glyph, w)
+	case (up || down) && (bad == Failed || bad == NotFinite):
+		c := upper
+		if down {
+			c = lower
+		}
+		level := h.scale.level(c.value, len(k.cells))
+		p.two(-1-int(bad)*len(k.cells)-level, h.inks.stateOver[bad], k.cells[level].bg)
+		p.repeat(stateGlyphs[bad], w)
+	case up:
+		p.glyphs(h.halfInk(upper, k), "▀", w)
+	case down:
+		p.glyphs(h.halfInk(lower, k), "▄", w)
+	case upper.count == 0 && lower.count == 0:
+		p.spaces(w)
+	default:
+		state := upper.state
+		if upper.count == 0 || lower.count > 0 && stateRank[lower.state] > stateRank[upper.state] {
+			state = lower.state
+		}
+		h.drawState(p, state, w, 0)
+	}
+}
+
+func (h *Heat) halfInk(c *heatCell, k *scaleInks) string {
+	level := h.scale.level(c.value, len(k.cells))
+	if c.fresh {
+		return k.fresh[level]
+	}
+	return k.level[level]
+}

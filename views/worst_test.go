@@ -1,0 +1,67 @@
+package views
+
+import (
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/muesli/termenv"
+	"pgregory.net/rapid"
+
+	"quantscope/views/viewstest"
+)
+
+func TestWorstListsEverythingInOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		sc := anyScene(t, rt)
+		sc.Cursor = -1
+		p := NewWorst(sc).(*worstPane)
+		p.SetSize(60, rapid.IntRange(2, 12).Draw(rt, "h"))
+		p.View()
+		states := sc.States(sc.Variant)
+		var want []int
+		for _, st := range []CellState{Failed, NotFinite} {
+			for id := range states {
+				if states[id] == st && sc.Shown(id) {
+					want = append(want, id)
+				}
+			}
+		}
+		want = append(want, ranked(sc, sc.Variant)...)
+		p.HandleKey(keyMsg("down"))
+		for i, id := range want {
+			if sc.Cursor != id {
+				rt.Fatalf("place %d is %d, want %d", i, sc.Cursor, id)
+			}
+			if at := p.rank.placeOf(sc, id); at != i {
+				rt.Fatalf("tensor %d says it has place %d, want %d", id, at, i)
+			}
+			p.HandleKey(keyMsg("down"))
+			p.View()
+			if at := p.rank.placeOf(sc, sc.Cursor); at < p.offset || at >= p.offset+p.rows() {
+				rt.Fatalf("place %d is out of sight: %d lines from %d", at, p.rows(), p.offset)
+			}
+		}
+	})
+}
+
+func TestWorstNamesTheReason(t *testing.T) {
+	sc := sceneFor(t, viewstest.Partial(), termenv.Ascii)
+	p := NewWorst(sc)
+	p.SetSize(140, 10)
+	lines := strings.Split(p.View(), "\n")
+	if !strings.Contains(lines[1], "! ") || !strings.Contains(lines[1], "L1 e6 down  model.safetensors: read at byte 4096: unexpected end of file") {
+		t.Errorf("the first line is %q", lines[1])
+	}
+	if !strings.Contains(lines[2], "× ") || !strings.Contains(lines[2], "not finite") {
+		t.Errorf("the second line is %q", lines[2])
+	}
+	handled, _ := p.HandleMouse(4, 1, tea.MouseMsg{Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+	if !handled || sc.Cursor != 20 {
+		t.Errorf("a click selects %d", sc.Cursor)
+	}
+	p.HandleMouse(4, 1, tea.MouseMsg{Button: tea.MouseButtonWheelDown, Action: tea.MouseActionPress})
+	if got := strings.Split(p.View(), "\n")[1]; strings.Contains(got, "! ") || sc.Cursor != 20 {
+		t.Errorf("the wheel leaves %q at the top and the cursor on %d", got, sc.Cursor)
+	}
+}
