@@ -55,7 +55,7 @@ func TestClipSentence(t *testing.T) {
 		{"not measured", clipFigure{name: "nvfp4"}, nil, 4, "nvfp4 has no block measured yet."},
 		{"others not measured", of("nvfp4", 0, 1), []clipFigure{{name: "nvfp4+mse"}}, 4,
 			"nvfp4 clips no block deeper than the rounding of a scale can explain, and 0.1 % within it."},
-		{"filter hides all", clipFigure{name: "nvfp4"}, nil, 0, "No tensor is shown: the filter hides all of them."},
+		{"filter hides all", clipFigure{name: "nvfp4"}, nil, 0, "No tensor is shown: the filter or the projection hides all of them."},
 	} {
 		if got := clipSentence(c.shown, c.others, c.total); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)

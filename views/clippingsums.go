@@ -91,7 +91,7 @@ func (s *clipSums) rebuild(state *sessions.State, f Filter) {
 	s.filter, s.stale = f, false
 	s.total = make([]int, s.places.cells())
 	for t := range state.Tensors {
-		if shows(f, t) {
+		if f.Shows(t) {
 			s.total[s.places.cell(t)]++
 		}
 	}
@@ -139,7 +139,7 @@ func (s *clipSums) take(r *sessions.Record, variant, tensor int) {
 		return
 	}
 	s.seen[variant][tensor] = true
-	if shows(s.filter, tensor) {
+	if s.filter.Shows(tensor) {
 		s.sums[variant][s.places.cell(tensor)].add(r)
 	}
 }

@@ -116,7 +116,7 @@ func TestPlacesAreInTheModelsOrder(t *testing.T) {
 			t.Errorf("tensor %d stands in the wrong place", i)
 		}
 	}
-	if p.projectionIndex("") != -1 || p.projectionIndex("nowhere") != -1 || p.projectionIndex("up") != 1 {
+	if p.projectionIndex("") != -1 || p.projectionIndex("nowhere") != 4 || p.projectionIndex("up") != 1 {
 		t.Error("projections are not found by name")
 	}
 }

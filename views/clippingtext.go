@@ -46,7 +46,7 @@ type clipFigure struct {
 func clipSentence(shown clipFigure, others []clipFigure, total int) string {
 	c := &shown.sum
 	if total == 0 {
-		return "No tensor is shown: the filter hides all of them."
+		return "No tensor is shown: the filter or the projection hides all of them."
 	}
 	if c.blocks == 0 {
 		return shown.name + " has no block measured yet."

@@ -169,7 +169,7 @@ func (p *pairs) compute(f Filter, projection string, worst int) {
 		} else if p.states[t] != Failed {
 			p.states[t] = NotFinite // until its change is known
 		}
-		if !shows(f, t) || only >= 0 && int(p.places.projection[t]) != only {
+		if !f.Shows(t) || only >= 0 && int(p.places.projection[t]) != only {
 			continue
 		}
 		o.total++

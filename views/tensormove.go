@@ -24,16 +24,11 @@ func moveByKey(s *Scene, p *places, key string) bool {
 	return true
 }
 
-// shownAt says whether a tensor is shown by the filter and the projection.
-func shownAt(s *Scene, tensor int) bool {
-	return shows(s.Filter, tensor) && (s.Projection == "" || s.State.Tensors[tensor].Role.Projection == s.Projection)
-}
-
 // stepInOrder is the next shown tensor after the cursor, or before it; the
 // cursor itself where there is none.
 func stepInOrder(s *Scene, by int) int {
 	for t := s.Cursor + by; t >= 0 && t < len(s.State.Tensors); t += by {
-		if shownAt(s, t) {
+		if s.Shown(t) {
 			return t
 		}
 	}
@@ -54,7 +49,7 @@ func stepInModel(s *Scene, p *places, rows, cols int) int {
 		}
 		best := -1
 		for _, t := range p.grid.At(row, col) {
-			if !shownAt(s, int(t)) {
+			if !s.Shown(int(t)) {
 				continue
 			}
 			if _, _, at := p.grid.Place(int(t)); best < 0 || at == part {
@@ -66,7 +61,3 @@ func stepInModel(s *Scene, p *places, rows, cols int) int {
 		}
 	}
 }
-
-// shows is Filter.Shows for a filter that may have been made for other tensors:
-// it then hides nothing it does not know.
-func shows(f Filter, tensor int) bool { return tensor >= len(f.Shown) || f.Shown[tensor] }

@@ -65,13 +65,16 @@ func (p *places) cell(tensor int) int {
 	return p.layer(tensor)*len(p.projections) + int(p.projection[tensor])
 }
 
-// projectionIndex finds a projection; -1 is all of them, also where the name is
-// not there.
+// projectionIndex finds a projection; -1 is all of them. A name that is not
+// there has an index that no tensor has.
 func (p *places) projectionIndex(name string) int {
 	if name == "" {
 		return -1
 	}
-	return slices.Index(p.projections, name)
+	if i := slices.Index(p.projections, name); i >= 0 {
+		return i
+	}
+	return len(p.projections)
 }
 
 // projectionLabel names a projection in a table.
