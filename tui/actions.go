@@ -141,16 +141,21 @@ func (m *Model) cycleTheme() tea.Cmd {
 	return nil
 }
 
-// askQuit quits, after a question when a run is under way.
+// askQuit quits, after a question when a run or an export is under way.
 func (m *Model) askQuit() tea.Cmd {
+	quit := func(*Model) tea.Cmd { return tea.Quit }
 	if !m.running() {
+		if m.exporting > 0 {
+			m.open(newConfirm("Quit while an export is written?", []string{"The file is left out: it gets its name only when it is whole."}, "quit", quit))
+			return nil
+		}
 		return tea.Quit
 	}
 	m.open(newConfirm("Quit while the run is going?", []string{
 		"The tensors that are being measured are finished, then the run stops.",
 		"What was recorded stays in the session; opening the checkpoint with",
 		"--session " + m.src.state.Meta.Path + " goes on from there.",
-	}, "quit", func(*Model) tea.Cmd { return tea.Quit }))
+	}, "quit", quit))
 	return nil
 }
 

@@ -71,16 +71,21 @@ func (m *Model) overlay(screen []string) []string {
 	}
 	box = append(box, edge("╰", "╯", d.hint(), t.Dim.Render))
 
+	// Full cells would be as loud as before in any colour. Blanks are left without
+	// a style: one that runs over the end of a line shows where text is copied.
+	dim := func(s string, w int) string {
+		return views.Fit(t.Faint.Render(strings.TrimRight(strings.ReplaceAll(s, "█", "▒"), " ")), w)
+	}
 	out := make([]string, len(screen))
 	left, top := in.X-2, in.Y-1
 	for y, line := range screen {
 		plain := views.Fit(ansi.Strip(line), m.w)
 		if y < top || y >= top+len(box) {
-			out[y] = t.Faint.Render(plain)
+			out[y] = dim(plain, m.w)
 			continue
 		}
-		out[y] = t.Faint.Render(views.Fit(ansi.Truncate(plain, left, ""), left)) + box[y-top] +
-			t.Faint.Render(views.FitRight(ansi.TruncateLeft(plain, left+outer, ""), m.w-left-outer))
+		right := m.w - left - outer
+		out[y] = dim(ansi.Truncate(plain, left, ""), left) + box[y-top] + dim(views.FitRight(ansi.TruncateLeft(plain, left+outer, ""), right), right)
 	}
 	return out
 }

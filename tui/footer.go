@@ -53,13 +53,16 @@ func (m *Model) hints() []hint {
 			continue
 		}
 		h := hint{a.keys[0], a.label, a.hint, hintRank[a.keys[0]]}
+		if m.src.player != nil && a.group == groupRun {
+			h.rank = hintRank[" "] // while a replay is open, its keys matter most
+		}
 		switch {
 		case h.key == " " && m.src.player != nil && !m.pos.Playing:
 			h.word = "play"
 		case h.key == " " && m.paused:
 			h.word = "go on"
 		case h.key == "r" && m.home != nil, h.key == "r" && m.src.player != nil:
-			h.word = "end replay"
+			h.word = "leave"
 		}
 		out = append(out, h)
 	}

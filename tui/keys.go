@@ -167,15 +167,18 @@ func (m *Model) press(k tea.KeyMsg) tea.Cmd {
 		}
 		if disabled == "" {
 			if handled, cmd := pane.HandleKey(k); handled {
+				if m.focus == PaneLog && key == "enter" { // it put the cursor on the event's tensor
+					m.drill(ScreenTensor)
+				}
 				return m.guard(cmd)
 			}
 		}
 	}
 	switch {
-	case a != nil && a.why(m) == "":
-		return a.run(m)
 	case disabled != "":
 		m.say("%s", disabled)
+	case a != nil && a.why(m) == "":
+		return a.run(m)
 	case a != nil:
 		m.say("%s", a.why(m))
 	}

@@ -167,7 +167,7 @@ func (p *pty) run(ctx context.Context, feed sessions.Feed, o Options) <-chan err
 // The whole program on a terminal: it draws, takes a new size and the answer
 // about the background, and leaves the terminal as it was.
 func TestRunOnTerminal(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	p := openPTY(t, 100, 30)
 	whole := demoState()
 	ended := p.run(context.Background(), newFakeFeed(sessions.Saved, whole, whole), Options{})
@@ -205,7 +205,7 @@ func TestRunEnds(t *testing.T) {
 		{name: "panic", end: func(p *pty, _ func()) { p.press("v\x1b[F\r") }, text: "add: internal error: layers.3.mlp.experts.7.up_proj"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defer goleak.VerifyNone(t)
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 			p := openPTY(t, 100, 30)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()

@@ -19,7 +19,7 @@ func (m *Model) replayStatus(w int) (string, Rect) {
 	case p.AtUS >= p.EndUS:
 		mark = "■"
 	}
-	head := fmt.Sprintf("%s %s  %s/%s", mark, speed(p.Speed), clock(p.AtUS), clock(p.EndUS))
+	head := fmt.Sprintf("%s %s  %s/%s", mark, speed(p.Speed), clock(p.AtUS, p.EndUS), clock(p.EndUS, p.EndUS))
 	bar := min(w-views.Width(head)-2, 40)
 	if bar < 4 {
 		return t.Accent.Render(views.Truncate(head, w)), Rect{}
@@ -43,14 +43,19 @@ func speed(x float64) string {
 	return fmt.Sprintf("%.3g×", x)
 }
 
-// clock is a time in microseconds as minutes and seconds, with hours where
-// there are any.
-func clock(us int64) string {
-	s := max(us, 0) / 1e6
+// clock is a time of a replay in microseconds as mm:ss, with hours where there
+// are any, and with hundredths where the whole replay takes less than a minute.
+func clock(us, end int64) string {
+	us = max(us, 0)
+	s := us / 1e6
+	text := minutes(s)
 	if s < 600 {
-		return "0" + minutes(s)
+		text = "0" + text
 	}
-	return minutes(s)
+	if end < 60e6 {
+		text += fmt.Sprintf(".%02d", us/1e4%100)
+	}
+	return text
 }
 
 // minutes is a time in seconds as m:ss, with hours where there are any.

@@ -71,7 +71,7 @@ func (m *Model) offPlayer() string {
 // The speeds of a replay.
 const (
 	slowest = 0.25
-	fastest = 64
+	fastest = 64.0
 )
 
 func (m *Model) changeSpeed(by float64) tea.Cmd {
@@ -133,8 +133,9 @@ func (m *Model) toggleReplay() tea.Cmd {
 			return openedMsg{gen: gen, src: newSource(root, feed, feed.Snapshot()), home: true}
 		})
 	}
-	open := m.o.OpenReplay
-	return m.do(m.ctx, "replay", func(context.Context) tea.Msg {
+	open, live := m.o.OpenReplay, m.src.feed
+	return m.do(m.ctx, "replay", func(ctx context.Context) tea.Msg {
+		waitForFile(ctx, live)
 		player, err := open(path)
 		if err != nil {
 			return openedMsg{gen: gen, err: err}
@@ -161,13 +162,29 @@ func (m *Model) opened(o openedMsg) tea.Cmd {
 	return tea.Batch(closing, m.swap(o.src), m.pump(o.src), m.startPlaying())
 }
 
-// startPlaying sets a replay going that was asked for by hand.
+// startPlaying sets a replay going that was asked for by hand, at a speed at
+// which it is worth watching.
 func (m *Model) startPlaying() tea.Cmd {
 	p := m.src.player
 	if p == nil {
 		return nil
 	}
-	return m.send("play", func() error { p.Play(); return nil })
+	x := watchable(m.pos.EndUS)
+	return m.send("play", func() error {
+		p.SetSpeed(x)
+		p.Play()
+		return nil
+	})
+}
+
+// watchable is the speed, a power of two, at which a replay takes between ten
+// and twenty seconds, or as near as the limits allow.
+func watchable(endUS int64) float64 {
+	x := slowest
+	for x < fastest && float64(endUS)/x > 20e6 {
+		x *= 2
+	}
+	return x
 }
 
 // leaveReplay returns to what was open before the replay.
@@ -221,9 +238,23 @@ func (m *Model) export(kind, path string, overwrite bool) tea.Cmd {
 	m.exporting++
 	m.say("exporting %s to %s …", kind, path)
 	write, session := m.o.Export, m.scene.State.Meta.Path
+	live, running := m.src.feed, m.running()
 	return m.do(m.ctx, "export", func(ctx context.Context) tea.Msg {
+		if !running {
+			waitForFile(ctx, live)
+		}
 		return exportedMsg{kind: kind, path: path, err: write(ctx, kind, session, path, overwrite)}
 	})
+}
+
+// waitForFile waits until the file of a run that is over holds all that was
+// shown: what is shown may be a moment ahead of it.
+func waitForFile(ctx context.Context, feed sessions.Feed) {
+	if live, ok := feed.(interface {
+		Wait(context.Context) (sessions.Progress, error)
+	}); ok {
+		_, _ = live.Wait(ctx) // why a run stopped is shown already
+	}
 }
 
 // exportPath is where an export goes unless the person says otherwise: beside

@@ -1,0 +1,43 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"quantscope/sessions"
+)
+
+// ctrl+c in the middle of a real run ends the program at once; what was
+// measured is in the file, and no goroutine stays behind.
+func TestSmokeInterrupt(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	live := engine(t, "nvfp4", "nvfp4+mse", "nvfp4+mse_ge1", "nvfp4+4over6", "nvfp4+sweep")
+	p := openPTY(t, 120, 40)
+	ended := p.run(context.Background(), live, Options{})
+	p.until(0, "▶ nvfp4")
+	p.press("\x03")
+	if err := <-ended; !errors.Is(err, ErrInterrupted) {
+		t.Errorf("Run: %v", err)
+	}
+	p.restored()
+	begun := time.Now()
+	if err := live.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("the workers took %v to stop", took)
+	}
+	feed, err := sessions.OpenSession(live.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	st := feed.Snapshot()
+	if n := measuredIn(st); n == 0 || int64(n) != st.Progress.Done || st.Progress.Done == st.Progress.Total {
+		t.Errorf("%d records in the file, progress %+v", n, st.Progress)
+	}
+}
