@@ -34,6 +34,9 @@ func ShortName(t *sessions.Tensor) string {
 	return name + " " + Clean(r.Projection)
 }
 
+// ShortVariants is shortVariants for other packages.
+func ShortVariants(variants []sessions.Variant) []string { return shortVariants(variants) }
+
 // shortVariants are the names of variants at the heads of columns: the first
 // one whole, others without a scheme that they share with it (nvfp4, +mse,
 // +mse_ge1).
