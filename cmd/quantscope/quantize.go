@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"quantscope/sessions"
+	"quantscope/views"
 )
 
 func newQuantize(std streams) *cobra.Command {
@@ -117,7 +117,7 @@ func verdict(st *sessions.State, allowFallback bool) error {
 		return &exitError{exitInterrupted, context.Canceled}
 	case len(failed) > 0 && st.Progress.Failed > 0:
 		first := failed[0]
-		return badInput(fmt.Errorf("%d measurements failed, the first: %s: %s", st.Progress.Failed, first.Tensor, first.Message))
+		return badInput(fmt.Errorf("%d measurements failed, the first: %s", st.Progress.Failed, first.Message))
 	case !allowFallback && len(problems(st, sessions.EventFallback)) > 0:
 		return checkFailed(errors.New("something other than what was requested ran (see fallbacks); --allow-fallback accepts it"))
 	}
@@ -196,7 +196,7 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 				t.line("%s  … %d more: quantscope sessions export has all", group.title, len(lines)-most)
 				break
 			}
-			t.line("%s", strings.Join(strings.Fields(strings.Join([]string{group.title, l.Variant, l.Tensor, l.Message}, "  ")), " "))
+			t.line("%-9s %s  %s", group.title, l.Variant, views.Clean(l.Message))
 		}
 	}
 	return t.err
