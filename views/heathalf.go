@@ -35,8 +35,9 @@ func (h *Heat) drawHalf(p *heatPen, y, cursorRow, cursorCol int) {
 	}
 }
 
-// drawTwo draws two values in one line of cells. A clipped one of them shows as
-// a checker, or as a hatch where both have about the same colour.
+// drawTwo draws two values in one line of cells. Where one of them is clipped
+// there is no room for its mark beside the other value: the worse value takes
+// the whole line, hatched.
 func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) {
 	up, down := upper.count > 0 && upper.state.HasValue(), lower.count > 0 && lower.state.HasValue()
 	bad := NotYet
@@ -52,20 +53,19 @@ func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) 
 		if upper.fresh {
 			fg = k.cells[a].fresh
 		}
-		glyph := "▀"
 		if upper.state == Clipped || lower.state == Clipped {
-			glyph = "▚"
-			if a-b < 3 && b-a < 3 {
-				p.glyphs(k.clipped[b], "╱", w)
-				return
+			if worse(upper.value, lower.value, h.scale) {
+				b = a
 			}
+			p.glyphs(k.clipped[b], "╱", w)
+			return
 		}
 		key := 1 + 2*(a*len(k.cells)+b)
 		if upper.fresh {
 			key++
 		}
 		p.two(key, fg, k.cells[b].bg)
-		p.repeat(glyph, w)
+		p.repeat("▀", w)
 	case (up || down) && (bad == Failed || bad == NotFinite):
 		c := upper
 		if down {
@@ -74,6 +74,12 @@ func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) 
 		level := h.scale.level(c.value, len(k.cells))
 		p.two(-1-int(bad)*len(k.cells)-level, h.inks.stateOver[bad], k.cells[level].bg)
 		p.repeat(stateGlyphs[bad], w)
+	case up && upper.state == Clipped, down && lower.state == Clipped:
+		c := upper
+		if down {
+			c = lower
+		}
+		p.glyphs(k.clipped[h.scale.level(c.value, len(k.cells))], "╱", w)
 	case up:
 		p.glyphs(h.halfInk(upper, k), "▀", w)
 	case down:

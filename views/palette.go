@@ -2,6 +2,7 @@ package views
 
 import (
 	"math"
+	"slices"
 
 	"github.com/lucasb-eyer/go-colorful"
 	"github.com/muesli/termenv"
@@ -12,6 +13,7 @@ type palette struct {
 	name          string
 	stops         []string // even steps from low to high, on a dark background
 	diverge       [3]string
+	xterm         []int // colours of 256, low to high
 	basic         []int // colours 0–15 for terminals that have no others, low to high
 	plainVariants bool
 }
@@ -25,28 +27,41 @@ var palettes = []palette{
 		name:    "viridis",
 		stops:   []string{"#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"},
 		diverge: [3]string{"#4fa3ff", "#3a3a3e", "#ff9a3c"},
+		xterm:   []int{53, 54, 24, 30, 36, 71, 78, 113, 148, 184, 220, 226},
 		basic:   []int{4, 4, 6, 6, 2, 2, 3, 3},
 	},
 	{
 		name:    "cividis",
 		stops:   []string{"#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"},
 		diverge: [3]string{"#5aa0ff", "#3a3a3e", "#ffd23c"},
+		xterm:   []int{17, 18, 60, 243, 102, 144, 179, 185, 221, 227},
 		basic:   []int{4, 4, 4, 7, 7, 7, 3, 3},
 	},
 	{
 		name:    "magma",
 		stops:   []string{"#2a1158", "#440f76", "#721f81", "#9e2f7f", "#cd4071", "#f1605d", "#fd9668", "#feca8d", "#fcfdbf"},
 		diverge: [3]string{"#58a8ff", "#3a3a3e", "#ff6a8a"},
+		xterm:   []int{17, 54, 90, 126, 161, 167, 203, 209, 216, 222, 229},
 		basic:   []int{4, 4, 5, 5, 1, 1, 3, 3},
 	},
 	{
 		name:          "gray",
 		stops:         []string{"#303030", "#f4f4f4"},
 		diverge:       [3]string{"#1c1c1c", "#767676", "#f4f4f4"},
+		xterm:         []int{236, 238, 240, 242, 244, 246, 248, 250, 252, 254, 255},
 		basic:         []int{8, 8, 8, 7, 7, 7, 15, 15},
 		plainVariants: true,
 	},
 }
+
+// The diverging scales of 256 colours, for dark and light backgrounds. The
+// nearest colours of the 6×6×6 cube to a smooth scale jump back and forth in
+// lightness, so these and palette.xterm were picked by hand.
+var (
+	xtermDivergeDark  = []int{75, 68, 60, 237, 94, 137, 208}
+	xtermDivergeLight = []int{33, 75, 153, 254, 223, 215, 208}
+	xtermDivergeGray  = []int{234, 238, 241, 244, 248, 252, 255}
+)
 
 // chrome is everything that is not data.
 type chrome struct{ text, dim, faint, accent, good, warn, bad string }
@@ -85,23 +100,84 @@ func (t *Theme) makeRamps(p palette) {
 		t.makeGlyphRamps(p)
 		return
 	}
-	stops := p.stops
-	middle := p.diverge[1]
-	if !t.Dark {
-		middle = "#e4e4e4"
+	ramp, diverge := p.smooth(t.Dark)
+	if t.Profile == termenv.ANSI256 {
+		ramp, diverge = p.coarse(t.Dark)
 	}
+	if !t.Dark { // loud is dark where the background is light
+		slices.Reverse(ramp)
+	}
+	for i, c := range ramp {
+		t.ramp = append(t.ramp, t.solidCell(c, i, len(ramp)))
+	}
+	for i, c := range diverge {
+		t.diverge = append(t.diverge, t.solidCell(c, i, len(diverge)))
+	}
+}
+
+// smooth is the scales in true colours.
+func (p palette) smooth(dark bool) (ramp, diverge []colorful.Color) {
 	for i := range rampSteps {
-		x := float64(i) / (rampSteps - 1)
-		if !t.Dark { // loud is dark where the background is light
-			x = 1 - x
-		}
-		t.ramp = append(t.ramp, t.solidCell(mix(stops, x), i, rampSteps))
+		ramp = append(ramp, mix(p.stops, float64(i)/(rampSteps-1)))
 	}
-	diverging := []string{p.diverge[0], middle, p.diverge[2]}
+	ends := p.diverge
+	if !dark {
+		ends[1] = "#e4e4e4"
+	}
 	const n = rampSteps + 1 // odd, so that 0 has a colour of its own
 	for i := range n {
-		t.diverge = append(t.diverge, t.solidCell(mix(diverging, float64(i)/(n-1)), i, n))
+		diverge = append(diverge, mix(ends[:], float64(i)/(n-1)))
 	}
+	return ramp, diverge
+}
+
+// coarse is the scales in colours of 256.
+func (p palette) coarse(dark bool) (ramp, diverge []colorful.Color) {
+	for _, i := range p.xterm {
+		ramp = append(ramp, xterm(i))
+	}
+	arms := xtermDivergeLight
+	switch {
+	case p.plainVariants:
+		arms = xtermDivergeGray
+	case dark:
+		arms = xtermDivergeDark
+	}
+	for _, i := range arms {
+		diverge = append(diverge, xterm(i))
+	}
+	return ramp, diverge
+}
+
+// xterm is a colour of 256: 16 to 231 are a cube of six steps a side, 232 to
+// 255 greys.
+func xterm(i int) colorful.Color {
+	if i >= 232 {
+		v := float64(8+10*(i-232)) / 255
+		return colorful.Color{R: v, G: v, B: v}
+	}
+	steps := [6]float64{0, 95, 135, 175, 215, 255}
+	i -= 16
+	return colorful.Color{R: steps[i/36%6] / 255, G: steps[i/6%6] / 255, B: steps[i%6] / 255}
+}
+
+// nearestXterm is the colour of 256 that looks most like c.
+func nearestXterm(c colorful.Color) int {
+	best, distance := 16, math.Inf(1)
+	for i := 16; i < 256; i++ {
+		if d := c.DistanceLab(xterm(i)); d < distance {
+			best, distance = i, d
+		}
+	}
+	return best
+}
+
+// colour is the parameters of a colour in this profile.
+func (t *Theme) colour(c colorful.Color, background bool) string {
+	if t.Profile == termenv.ANSI256 {
+		return termenv.ANSI256Color(nearestXterm(c)).Sequence(background)
+	}
+	return t.params(c.Hex(), background)
 }
 
 // makeGlyphRamps makes scales whose values are told by glyphs.
@@ -137,11 +213,11 @@ func (t *Theme) solidCell(c colorful.Color, i, n int) cell {
 		bright = colorful.Color{}
 	}
 	return cell{
-		fg: t.params(c.Hex(), false), bg: t.params(c.Hex(), true),
+		fg: t.colour(c, false), bg: t.colour(c, true),
 		glyph: bars[i*len(bars)/n], clipped: sideway[i*len(sideway)/n],
-		fresh:    t.params(c.BlendRgb(bright, 0.55).Clamped().Hex(), false),
+		fresh:    t.colour(c.BlendRgb(bright, 0.55).Clamped(), false),
 		contrast: t.params(ink, false),
-		hatch:    t.params(c.BlendRgb(toward, 0.30).Clamped().Hex(), false),
+		hatch:    t.colour(c.BlendRgb(toward, 0.30).Clamped(), false),
 	}
 }
 

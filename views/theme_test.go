@@ -105,6 +105,22 @@ func TestRampsRiseEvenly(t *testing.T) {
 	}
 }
 
+func TestCoarseRampsRise(t *testing.T) {
+	for _, p := range palettes {
+		last := -1.0
+		for _, i := range p.xterm {
+			l, _, _ := xterm(i).Lab()
+			if l <= last {
+				t.Errorf("%s: colour %d is no lighter than the one before it", p.name, i)
+			}
+			last = l
+			if nearestXterm(xterm(i)) != i {
+				t.Errorf("colour %d is taken for %d", i, nearestXterm(xterm(i)))
+			}
+		}
+	}
+}
+
 // The two arms of a diverging scale are told apart by red-green blind eyes too:
 // their ends differ along the yellow-blue axis, which those keep.
 func TestDivergingEndsDifferInYellowAndBlue(t *testing.T) {
