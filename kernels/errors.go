@@ -6,5 +6,6 @@ import "errors"
 var (
 	ErrShape         = errors.New("length does not fit the shape")
 	ErrUnsupported   = errors.New("not supported")
+	ErrRange         = errors.New("out of range")
 	ErrUnknownFormat = errors.New("unknown format")
 )

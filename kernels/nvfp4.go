@@ -89,7 +89,8 @@ type NVFP4Options struct {
 	Convention Convention
 	Method     NVFP4Method
 	// GlobalScale is the stored global scale to use: weight_scale_2 (ModelOpt)
-	// or weight_global_scale (compressed-tensors). 0 takes it from the matrix.
+	// or weight_global_scale (compressed-tensors). 0 takes it from the matrix;
+	// one under which values decode to infinity is refused with ErrRange.
 	GlobalScale float32
 }
 
@@ -111,7 +112,8 @@ type NVFP4Output struct {
 // ModelOpt, 0.125 in compressed-tensors, 2⁻⁹ in a sweep); an all-zero matrix
 // has the global scale 1. A non-finite element gets code 0 and counts for
 // nothing but Tap.NaN and Tap.Inf. A weight_scale_2 that would underflow to 0
-// is the smallest positive f32.
+// is the smallest positive f32, and one so large that the largest code would
+// decode to infinity is lowered to the largest that does not.
 //
 // NVFP4FourOverSix follows nvidia-modelopt, whose four-over-six knows the
 // static rule for block scales only: under ModelOpt it takes that of
@@ -124,8 +126,8 @@ func (s Set) NVFP4(m Matrix, o NVFP4Options, out *NVFP4Output) (Tap, error) {
 	if o.Convention > CT {
 		return Tap{}, fmt.Errorf("nvfp4: %v: %w", o.Convention, ErrUnsupported)
 	}
-	if g := o.GlobalScale; !(g >= 0) || g > math.MaxFloat32 {
-		return Tap{}, fmt.Errorf("nvfp4: global scale %v: %w", g, ErrUnsupported)
+	if err := checkGlobal(o.GlobalScale, o.Convention); err != nil {
+		return Tap{}, fmt.Errorf("nvfp4: %w", err)
 	}
 	if o.Method == NVFP4FourOverSix && o.Convention == ModelOpt {
 		o.Convention = ModelOptStatic

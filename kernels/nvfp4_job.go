@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"fmt"
 	"math"
 	"sync"
 )
@@ -70,6 +71,36 @@ var e4m3Squares = func() (t [128]float32) {
 	return t
 }()
 
+// Bounds of the global scale: beyond them the largest code in a block of the
+// largest scale, 6·448, decodes to infinity.
+var (
+	maxScale2     = lastFinite(math.MaxFloat32/(MaxE2M1*MaxE4M3), 0, ModelOpt)         // of weight_scale_2
+	minReciprocal = lastFinite(MaxE2M1*MaxE4M3/math.MaxFloat32, math.MaxFloat32, CT32) // of weight_global_scale
+)
+
+// lastFinite goes from a global scale towards another in steps of one f32
+// until the largest decoded value is finite.
+func lastFinite(global, towards float32, conv Convention) float32 {
+	const code448 = nanE4M3 - 1
+	for math.Float32bits(MaxE2M1*nvfp4Step(code448, global, conv)) >= infF32 {
+		global = math.Nextafter32(global, towards)
+	}
+	return global
+}
+
+// checkGlobal refuses a global scale that cannot be used; 0 means that none is
+// given.
+func checkGlobal(global float32, conv Convention) error {
+	low, high := float32(0), maxScale2
+	if conv == CT || conv == CT32 {
+		low, high = minReciprocal, math.MaxFloat32
+	}
+	if global == 0 || global > 0 && global >= low && global <= high {
+		return nil
+	}
+	return fmt.Errorf("global scale %v is not in %v…%v: %w", global, low, high, ErrRange)
+}
+
 // start prepares the job. amax is the largest finite magnitude of the matrix;
 // stored is the global scale to use, 0 for the one that follows from amax.
 func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, amax, stored float32) {
@@ -87,7 +118,7 @@ func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, a
 		}
 		j.global = stored
 		if stored == 0 {
-			j.global = max(amax/range6, math.SmallestNonzeroFloat32)
+			j.global = min(max(amax/range6, math.SmallestNonzeroFloat32), maxScale2)
 		}
 		j.divisor = MaxE2M1 * j.global
 		if conv == ModelOptStatic {
@@ -104,6 +135,7 @@ func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, a
 			if math.Float32bits(j.global) >= infF32 { // amax is 0, or so small that its reciprocal overflows
 				j.global = 1
 			}
+			j.global = max(j.global, minReciprocal)
 		}
 		if amax == 0 && stored == 0 {
 			j.search = nvfp4Search{top: search.top}

@@ -57,19 +57,23 @@ func (j *nvfp4Job) blockErrorDividing(w *nvfp4Block, scale byte) float32 {
 // nearestE2M1 is the E2M1 value that x rounds to.
 func nearestE2M1(x float32) float32 { return e2m1Nearest[e2m1Cell(x)] }
 
+// inSteps is a block's amax in steps of a scale, as blockError takes it.
+func (j *nvfp4Job) inSteps(amax float32, scale byte) float32 {
+	if j.divide {
+		return amax / j.steps[scale&127]
+	}
+	return float32(amax * j.recips[scale&127])
+}
+
 // clipError is a lower bound of blockError: the term of the largest element
 // alone, where that is clipped; else 0. It is one of blockError's terms bit for
 // bit, so the bound holds for the rounded results. x is that element in steps.
-func (j *nvfp4Job) clipError(amax float32, scale byte) (bound, x float32) {
-	if j.divide {
-		return 0, 0
-	}
-	x = float32(amax * j.recips[scale&127])
+func clipError(x float32, scale byte) float32 {
 	if x <= MaxE2M1 {
-		return 0, x
+		return 0
 	}
 	d := x - MaxE2M1
-	return float32(float32(d*d) * e4m3Squares[scale&127]), x
+	return float32(float32(d*d) * e4m3Squares[scale&127])
 }
 
 // choose picks the block's scale. raw is that scale before it was rounded and
@@ -105,7 +109,7 @@ func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, raw fl
 			continue
 		}
 		tried[s&127] = true
-		if bound, _ := j.clipError(amax, s); bound >= best {
+		if clipError(j.inSteps(amax, s), s) >= best {
 			continue
 		}
 		if e := j.blockError(w, s, best); e < best {

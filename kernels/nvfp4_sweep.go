@@ -3,9 +3,10 @@ package kernels
 import "math"
 
 // chooseOfAll finds the E4M3 scale, of all 126 positive ones, with the least
-// error; of equals the smallest. A zero block takes the smallest scale, which
-// is what that rule gives. raw is the scale itself: a sweep clamps nothing.
-// choice counts how many codes the scale is off the one of round to nearest.
+// error; of equals the smallest. Where every scale gives codes 0 throughout
+// the errors are equal but for rounding, and it is the smallest by definition.
+// raw is the scale itself: a sweep clamps nothing. choice counts how many codes
+// the scale is off the one of round to nearest.
 //
 // It starts at that one and looks both ways. Downwards the clipping of the
 // largest element grows and soon exceeds the best; upwards, once every code is
@@ -15,15 +16,29 @@ func (j *nvfp4Job) chooseOfAll(w *nvfp4Block, amax float32) (scale byte, raw flo
 		return 1, MinE4M3, -sweepLowest
 	}
 	start := j.scaleCode(j.rawScale(amax))
+	if j.inSteps(amax, 1) <= 0.25 {
+		scale = 1
+	} else {
+		scale = j.bestFrom(w, amax, start)
+	}
+	offset := int(scale) - int(start)
+	return scale, e4m3Values[scale], min(max(offset, sweepLowest), sweepLowest+MultBins-1) - sweepLowest
+}
+
+// sweepLowest is the offset that the first bin of Tap.Multipliers stands for.
+const sweepLowest = -8
+
+// bestFrom is the search of chooseOfAll.
+func (j *nvfp4Job) bestFrom(w *nvfp4Block, amax float32, start byte) (scale byte) {
 	scale = start
 	best := j.blockError(w, start, math.MaxFloat32)
 	for s := start - 1; s >= 1; s-- {
-		bound, x := j.clipError(amax, s)
-		if bound > best {
+		x := j.inSteps(amax, s)
+		if bound := clipError(x, s); bound > best {
 			// The exact clipping error (amax/weight_scale_2 − 6·scale)² grows
 			// as scales shrink. With x at least 1 % above 6 the f32 bound is
 			// within 1e-4 of it, so that none of the smaller scales can win.
-			if x > 1.01*MaxE2M1 && bound > 1.01*best {
+			if !j.divide && x > 1.01*MaxE2M1 && bound > 1.01*best {
 				break
 			}
 			continue
@@ -36,17 +51,11 @@ func (j *nvfp4Job) chooseOfAll(w *nvfp4Block, amax float32) (scale byte, raw flo
 		if e := j.blockError(w, s, best); e < best {
 			best, scale = e, s
 		}
-		if _, x := j.clipError(amax, s); !j.divide && x < 0.249 {
-			// Every code is 0 here and from here on: the errors that follow
-			// are all Σ(w/weight_scale_2)² to within 1e-5.
-			if best < 0.999*j.blockError(w, s, math.MaxFloat32) {
-				break
-			}
+		// Once every code is 0, the errors that follow are all
+		// Σ(w/weight_scale_2)² to within 1e-5.
+		if !j.divide && j.inSteps(amax, s) < 0.249 && best < 0.999*j.blockError(w, s, math.MaxFloat32) {
+			break
 		}
 	}
-	offset := int(scale) - int(start)
-	return scale, e4m3Values[scale], min(max(offset, sweepLowest), sweepLowest+MultBins-1) - sweepLowest
+	return scale
 }
-
-// sweepLowest is the offset that the first bin of Tap.Multipliers stands for.
-const sweepLowest = -8
