@@ -20,6 +20,16 @@ type stored struct {
 	note    note    // of all but tap and tensors events
 }
 
+// ofTensor says whether the event is about one tensor. Of such there may be very
+// many.
+func (e *stored) ofTensor() bool {
+	switch e.Kind {
+	case EventTap, EventFailed, EventFallback, EventFinding:
+		return true
+	}
+	return false
+}
+
 // note is the JSON payload of every event but tap and tensors. Each kind uses
 // the fields that docs/session.md lists for it.
 type note struct {

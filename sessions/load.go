@@ -7,13 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-
-	"quantscope/kernels"
 )
 
 // loaded is a session as it stood in its file at one moment.
@@ -23,51 +19,6 @@ type loaded struct {
 	settings map[string]string
 	notes    []stored // all events but taps and tensors, in order
 	damage   damage
-}
-
-// damage is what of a file could not be read. What is read is right: every
-// event has a checksum.
-type damage struct {
-	missing    string  // what the size says
-	bad        int64   // events whose checksum or content is wrong
-	badSeqs    []int64 // the first of them
-	unreadable []int64 // events from which on SQLite found the file broken
-}
-
-func (d *damage) any() bool { return d.missing != "" || d.bad > 0 || len(d.unreadable) > 0 }
-
-// add counts an event that cannot be used.
-func (d *damage) add(seq int64) {
-	d.bad++
-	if len(d.badSeqs) < 8 {
-		d.badSeqs = append(d.badSeqs, seq)
-	}
-}
-
-func (d *damage) merge(o damage) {
-	d.bad += o.bad
-	d.badSeqs = append(d.badSeqs, o.badSeqs...)
-	d.badSeqs = d.badSeqs[:min(len(d.badSeqs), 8)]
-	d.unreadable = append(d.unreadable, o.unreadable...)
-}
-
-// String says in a line what was lost.
-func (d *damage) String() string {
-	var parts []string
-	if d.missing != "" {
-		parts = append(parts, d.missing)
-	}
-	if d.bad > 0 {
-		seqs := strings.Trim(fmt.Sprint(d.badSeqs), "[]")
-		if int64(len(d.badSeqs)) < d.bad {
-			seqs += " …"
-		}
-		parts = append(parts, fmt.Sprintf("events left out: %d (seq %s)", d.bad, seqs))
-	}
-	if len(d.unreadable) > 0 {
-		parts = append(parts, fmt.Sprintf("unreadable from event %d on", slices.Min(d.unreadable)))
-	}
-	return strings.Join(parts, "; ")
 }
 
 const selectEvents = "select seq, at_us, kind, variant, tensor, payload, crc from events"
@@ -110,11 +61,9 @@ func readEvents(ctx context.Context, c *sql.Conn, after int64, limit int) ([]sto
 	return out, err
 }
 
-// load reads a session. eachTap is handed every tap record that is whole, from
-// several goroutines at once, each record with the number of the part of the
-// file that it is in; parts are in order of seq, and so are the records of one.
-// nil files them in the state, which has no records else.
-func load(ctx context.Context, r *reader, eachTap func(part int, rec *Record)) (*loaded, error) {
+// load reads a session. slot says where the tap records go; nil files them in
+// the state, which has no records else.
+func load(ctx context.Context, r *reader, slot slotter) (*loaded, error) {
 	l := &loaded{damage: damage{missing: r.missing}}
 	parts := loadParts()
 	r.db.SetMaxIdleConns(parts)
@@ -142,26 +91,26 @@ func load(ctx context.Context, r *reader, eachTap func(part int, rec *Record)) (
 	go func() { tensors <- l.loadTensors(r.path, chunks) }()
 
 	var filer *filer
-	if eachTap == nil {
+	if slot == nil {
 		for range l.st.Variants {
 			l.st.Records = append(l.st.Records, make([]Record, l.meta.Tensors))
 		}
 		filer = newFiler(l.st)
-		eachTap = filer.file
+		slot = filer.slot
 	}
-	lastTap, err := l.loadTaps(ctx, r, c, last, parts, eachTap)
+	taps, lastTap, err := l.loadTaps(ctx, r, c, last, parts, slot)
 	if err := errors.Join(err, <-tensors); err != nil {
 		return nil, err
 	}
 	if filer != nil {
 		filer.finish()
 	}
+	if found := taps + int64(len(l.notes)+len(chunks)) + l.damage.bad; found < last && last < math.MaxInt64 && len(l.damage.unreadable) == 0 {
+		l.damage.gone = last - found
+	}
 	l.finish(lastTap)
 	return l, nil
 }
-
-// loadParts is in how many parts the taps are read at once.
-func loadParts() int { return min(runtime.GOMAXPROCS(0), 4) }
 
 // loadNotes reads all events but taps and returns the tensors events.
 func (l *loaded) loadNotes(ctx context.Context, c *sql.Conn, path string, last int64) (chunks []stored, err error) {
@@ -254,126 +203,6 @@ func (l *loaded) loadTensors(path string, chunks []stored) error {
 	return nil
 }
 
-// loadTaps reads all tap events, in parts of equal numbers of events, and
-// returns the last one.
-func (l *loaded) loadTaps(ctx context.Context, r *reader, c *sql.Conn, last int64, parts int, eachTap func(int, *Record)) (*Record, error) {
-	if last == math.MaxInt64 { // it is not known where the events end
-		parts = 1
-	}
-	type result struct {
-		last   Record
-		damage damage
-		err    error
-	}
-	results := make([]result, parts)
-	var wg sync.WaitGroup
-	for i := range parts {
-		from, to := last/int64(parts)*int64(i), last/int64(parts)*int64(i+1)
-		if i == parts-1 {
-			to = last
-		}
-		wg.Go(func() {
-			res := &results[i]
-			own := c
-			if i > 0 {
-				if own, res.err = r.db.Conn(ctx); res.err != nil {
-					return
-				}
-				defer own.Close()
-			}
-			seq := from
-			res.err = each(ctx, own, "select seq, at_us, variant, tensor, payload, crc from events where seq > ? and seq <= ? and kind = 'tap' order by seq", func(row []driver.Value) error {
-				rec, err := scanTap(row)
-				seq = rec.Seq
-				if err != nil || rec.Variant < 0 || rec.Variant >= len(l.st.Variants) || rec.Tensor < 0 || rec.Tensor >= len(l.st.Tensors) {
-					res.damage.add(rec.Seq)
-					return nil
-				}
-				eachTap(i, &rec)
-				res.last = rec
-				return nil
-			}, from, to)
-			if damaged(res.err) {
-				res.damage.unreadable = append(res.damage.unreadable, seq+1)
-				res.err = nil
-			}
-		})
-	}
-	wg.Wait()
-	var lastTap Record
-	for i := range results {
-		if err := results[i].err; err != nil {
-			return nil, &FileError{r.path, "read", err}
-		}
-		l.damage.merge(results[i].damage)
-		if results[i].last.Seq > lastTap.Seq {
-			lastTap = results[i].last
-		}
-	}
-	return &lastTap, nil
-}
-
-// scanTap reads a tap event without what a Record does not need.
-func scanTap(row []driver.Value) (Record, error) {
-	var ok [6]bool
-	var n [5]int64
-	for i, col := range [...]int{0, 1, 2, 3, 5} {
-		n[i], ok[col] = row[col].(int64)
-	}
-	payload, isBlob := row[4].([]byte)
-	ok[4] = isBlob
-	rec := Record{Seq: n[0]}
-	if slices.Contains(ok[:], false) {
-		return rec, errors.New("a column has another type")
-	}
-	if n[4] != eventSum(n[0], n[1], int(n[2]), int(n[3]), string(EventTap), payload) {
-		return rec, errors.New("its checksum is wrong")
-	}
-	var t kernels.Tap
-	if _, err := decodeTapHead(payload, &t); err != nil {
-		return rec, err
-	}
-	rec = NewRecord(int(n[2]), int(n[3]), &t)
-	rec.Seq, rec.AtUS = n[0], n[1]
-	return rec, nil
-}
-
-// filer files records of several goroutines: the first of each (variant,
-// tensor) straight away, later ones, which are rare, at the end.
-type filer struct {
-	st   *State
-	seen [][]atomic.Bool
-
-	mu   sync.Mutex
-	late []Record
-}
-
-func newFiler(st *State) *filer {
-	f := &filer{st: st, seen: make([][]atomic.Bool, len(st.Records))}
-	for i := range f.seen {
-		f.seen[i] = make([]atomic.Bool, len(st.Tensors))
-	}
-	return f
-}
-
-func (f *filer) file(_ int, rec *Record) {
-	if !f.seen[rec.Variant][rec.Tensor].Swap(true) {
-		f.st.Records[rec.Variant][rec.Tensor] = *rec
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.late = append(f.late, *rec)
-}
-
-func (f *filer) finish() {
-	for _, rec := range f.late {
-		if old := &f.st.Records[rec.Variant][rec.Tensor]; rec.Seq > old.Seq {
-			*old = rec
-		}
-	}
-}
-
 // finish files the failures, the log and the progress.
 func (l *loaded) finish(lastTap *Record) {
 	st := l.st
@@ -402,15 +231,6 @@ func (l *loaded) finish(lastTap *Record) {
 	st.count()
 	if l.damage.any() {
 		st.Log = append(st.Log, l.damageEvent())
-	}
-}
-
-// damageEvent says in the log, at its end, what could not be read. It is not in
-// the file, so it has no number.
-func (l *loaded) damageEvent() Event {
-	return Event{
-		Kind: EventFinding, Variant: -1, Tensor: -1, AtUS: l.st.LastUS,
-		Message: "session file " + l.st.Meta.Path + " is damaged: " + l.damage.String(),
 	}
 }
 

@@ -9,7 +9,14 @@ import (
 // NewRecord reduces a tap record to the figures that panes use. Seq and AtUS
 // are left 0.
 func NewRecord(variant, tensor int, t *kernels.Tap) Record {
-	r := Record{
+	var r Record
+	r.set(variant, tensor, t)
+	return r
+}
+
+// set makes r the record of a tap, without Seq and AtUS.
+func (r *Record) set(variant, tensor int, t *kernels.Tap) {
+	*r = Record{
 		Variant: variant, Tensor: tensor,
 		Cos: t.Cos(), Rel2: t.Rel2(), RelL2: t.RelL2(), SQNR: t.SQNR(),
 		MaxAbsErr: t.MaxAbsErr, Amax: t.Amax, GlobalScale: t.GlobalScale,
@@ -28,7 +35,6 @@ func NewRecord(variant, tensor int, t *kernels.Tap) Record {
 	for i, n := range t.Depth {
 		r.Depth[i] = uint32(min(max(n, 0), math.MaxUint32))
 	}
-	return r
 }
 
 // share is part of whole; 0 where there is no part, of nothing too.

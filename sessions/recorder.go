@@ -11,7 +11,8 @@ import (
 
 // A batch is committed when its first event is commitEvery old or when it holds
 // commitRecords, whichever comes first: a killed process loses at most the
-// former, and the latter bounds a transaction to some 70 ms.
+// former, and the latter bounds a transaction to some 70 ms. Events that are not
+// about one tensor, such as the start of a run, are committed at once.
 const (
 	commitEvery   = 250 * time.Millisecond
 	commitRecords = 4096
@@ -200,7 +201,7 @@ func (r *recorder) take(p post) bool {
 		return false
 	}
 	r.pending = append(r.pending, e)
-	if len(r.pending) < commitRecords {
+	if len(r.pending) < commitRecords && e.ofTensor() {
 		return false
 	}
 	r.commit()

@@ -38,7 +38,7 @@ var settings = []setting{
 
 // reopen reads the session that is to be gone on with and checks that it may be.
 func reopen(ctx context.Context, job *Job, o Options, asked []Quantizer) (*opened, error) {
-	r, err := openReader(ctx, o.Session)
+	r, err := openFile(ctx, o.Session, true)
 	if err != nil {
 		return nil, err
 	}

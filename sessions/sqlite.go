@@ -27,7 +27,8 @@ const lockSuffix = ".lock"
 const busyTimeout = 1500
 
 // dsn names a database for the driver. Every character that SQLite's URI
-// syntax gives a meaning to is escaped.
+// syntax gives a meaning to is escaped. A session may come from anywhere, so
+// its schema is not trusted and pages are checked when they are read.
 func dsn(path, options string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -38,7 +39,7 @@ func dsn(path, options string) (string, error) {
 		u.Path = "/" + u.Path
 	}
 	u.RawPath = ""
-	return fmt.Sprintf("%s?_pragma=busy_timeout(%d)%s", u.String(), busyTimeout, options), nil
+	return fmt.Sprintf("%s?_pragma=busy_timeout(%d)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)%s", u.String(), busyTimeout, options), nil
 }
 
 // primaryCode is SQLite's result code without its extension; 0 for other errors.
@@ -100,13 +101,19 @@ type reader struct {
 	temp    string // folder of a copy, "" where there is none
 }
 
-// openReader opens a session for reading.
+// openReader opens a session for reading. See openFile.
+func openReader(ctx context.Context, path string) (*reader, error) {
+	return openFile(ctx, path, false)
+}
+
+// openFile opens a session for reading. locked says that the caller holds its
+// lock, so that nobody writes it.
 //
 // A file with a log beside it, or a writer, is read through the log, for which
 // SQLite needs a shared-memory file beside it. Any other file is opened as
 // immutable: that leaves nothing behind and works in a folder that cannot be
 // written. A log in such a folder is read from a copy.
-func openReader(ctx context.Context, path string) (*reader, error) {
+func openFile(ctx context.Context, path string, locked bool) (*reader, error) {
 	var h header
 	var err error
 	if descriptorLocks || !isOpen(path) {
@@ -116,7 +123,7 @@ func openReader(ctx context.Context, path string) (*reader, error) {
 	}
 	const attempts = 3 // a writer may close, and take its log away, in between
 	for i := 0; ; i++ {
-		r, err := openOnce(ctx, path, h)
+		r, err := openOnce(ctx, path, h, locked)
 		if err == nil {
 			return r, nil
 		}
@@ -127,9 +134,12 @@ func openReader(ctx context.Context, path string) (*reader, error) {
 	}
 }
 
-func openOnce(ctx context.Context, path string, h header) (*reader, error) {
-	_, alive := lockfile.Holder(path + lockSuffix)
-	if walSize(path) == 0 && !alive {
+func openOnce(ctx context.Context, path string, h header, locked bool) (*reader, error) {
+	written := false
+	if !locked {
+		_, written = lockfile.Holder(path + lockSuffix)
+	}
+	if walSize(path) == 0 && !written {
 		r := &reader{path: path, missing: h.missing()}
 		options := "&mode=ro&immutable=1"
 		if r.missing != "" {

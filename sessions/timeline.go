@@ -27,7 +27,10 @@ func loadTimeline(ctx context.Context, path string) (*timeline, *loaded, error) 
 		return nil, nil, err
 	}
 	parts := make([][]Record, loadParts())
-	l, err := load(ctx, r, func(part int, rec *Record) { parts[part] = append(parts[part], *rec) })
+	l, err := load(ctx, r, func(part, _, _ int) *Record {
+		parts[part] = append(parts[part], Record{})
+		return &parts[part][len(parts[part])-1]
+	})
 	if err := errors.Join(err, r.Close()); err != nil {
 		return nil, nil, err
 	}

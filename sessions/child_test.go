@@ -1,0 +1,177 @@
+package sessions
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"quantscope/kernels"
+)
+
+// Child processes are this test program, told by its environment what to do.
+const childEnv = "QUANTSCOPE_TEST_CHILD"
+
+// The job of children: enough work that a kill finds it going on.
+const (
+	childTensors  = 400
+	childVariants = "f1,f2,f3"
+)
+
+// childJob is fakeJob with measurements that take about a millisecond.
+func childJob() *Job {
+	job, _ := fakeJob(childTensors)
+	parse := job.Parse
+	job.Parse = func(name string) (Quantizer, error) {
+		q, err := parse(name)
+		measure := q.Measure
+		q.Measure = func(m kernels.Matrix) (Measurement, error) {
+			for range 100 {
+				if _, err := measure(m); err != nil {
+					return Measurement{}, err
+				}
+			}
+			return measure(m)
+		}
+		return q, err
+	}
+	return job
+}
+
+// child does what is asked of a child process and returns its exit code.
+func child(what string) int {
+	verb, path, _ := strings.Cut(what, " ")
+	var err error
+	switch verb {
+	case "run":
+		err = childRun(path, childJob())
+	case "hold":
+		job := childJob()
+		job.Source.(*fakeSource).read = func(i int) error {
+			if i < childTensors/2 {
+				return nil
+			}
+			_, err := os.Stdin.Read(make([]byte, 1)) // until the parent lets go
+			return err
+		}
+		err = childRun(path, job)
+	case "full":
+		err = childFull(path)
+	case "readonly":
+		err = childReadOnly(path)
+	default:
+		err = fmt.Errorf("unknown request %q", what)
+	}
+	if err != nil {
+		fmt.Println("error", err)
+		return 1
+	}
+	return 0
+}
+
+// childRun runs the job and prints how many measurements are shown, a line a
+// batch.
+func childRun(path string, job *Job) error {
+	ctx := context.Background()
+	l, err := StartJob(ctx, job, Options{Session: path, Variants: strings.Split(childVariants, ","), Threads: 2})
+	if err != nil {
+		return err
+	}
+	st := l.Snapshot()
+	for {
+		fmt.Println("done", st.Progress.Done)
+		switch st.Progress.State {
+		case RunFinished, RunStopped, RunCancelled:
+			_, err := l.Wait(ctx)
+			if closeErr := l.Close(); err == nil {
+				err = closeErr
+			}
+			return err
+		}
+		b, err := l.Next(ctx, 2*time.Millisecond)
+		if err != nil {
+			return err
+		}
+		st.Apply(b)
+	}
+}
+
+// process is a running child.
+type process struct {
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+	stdin io.WriteCloser
+}
+
+// startChild starts a child. It is killed at the latest when the test ends.
+func startChild(t *testing.T, what string) *process {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), childEnv+"="+what)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd, bufio.NewScanner(out), in}
+	t.Cleanup(func() { _ = p.kill() })
+	return p
+}
+
+// kill ends the child as a power cut would, and waits for that.
+func (p *process) kill() error {
+	if p.cmd.ProcessState != nil {
+		return nil
+	}
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	return p.cmd.Wait()
+}
+
+// output waits for the child to end and returns what it printed.
+func (p *process) output() (string, error) {
+	var b strings.Builder
+	for p.lines.Scan() {
+		b.WriteString(p.lines.Text() + "\n")
+	}
+	return b.String(), p.cmd.Wait()
+}
+
+// until reads until so many measurements are shown; false when the child ended
+// before.
+func (p *process) until(done int) bool {
+	for p.lines.Scan() {
+		word, n, _ := strings.Cut(p.lines.Text(), " ")
+		if k, err := strconv.Atoi(n); word == "done" && err == nil && k >= done {
+			return true
+		}
+	}
+	return false
+}
+
+// copySession copies a session file, without what stands beside it.
+func copySession(t *testing.T, from string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy.qscope")
+	if err := copyFile(to, from); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}

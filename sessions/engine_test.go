@@ -1,0 +1,467 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quantscope/kernels"
+)
+
+func TestRunMeasuresEverythingOnce(t *testing.T) {
+	path := sessionPath(t)
+	job, src := fakeJob(100)
+	p := runJob(t, job, path, "f1", "f2", "f1")
+	if want := (Progress{State: RunFinished, Variant: p.Variant, Done: 200, Total: 200}); p != want {
+		t.Fatalf("progress %+v, want %+v", p, want)
+	}
+	for i, n := range src.reads {
+		if n != 1 {
+			t.Errorf("tensor %d was read %d times", i, n)
+		}
+	}
+	st := openState(t, path)
+	if diff := cmp.Diff(job.Tensors, st.Tensors); diff != "" {
+		t.Error(diff)
+	}
+	for v, name := range []string{"f1", "f2"} {
+		q, err := job.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range job.Tensors {
+			m, err := src.Read(t.Context(), i, make([]byte, src.Need(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := q.Measure(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := NewRecord(v, i, &got.Tap)
+			want.Seq, want.AtUS = st.Records[v][i].Seq, st.Records[v][i].AtUS
+			if diff := cmp.Diff(want, st.Records[v][i], sameFigures); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	}
+	var kinds []EventKind
+	for _, e := range st.Log {
+		kinds = append(kinds, e.Kind)
+	}
+	if want := []EventKind{EventCreated, EventVariant, EventVariant, EventStarted, EventFinished}; !slices.Equal(kinds, want) {
+		t.Errorf("log %v, want %v", kinds, want)
+	}
+}
+
+// TestLiveStateEqualsTheFile: what a live reader has gathered at the end is what
+// a later reader opens.
+func TestLiveStateEqualsTheFile(t *testing.T) {
+	path := sessionPath(t)
+	job, src := fakeJob(80)
+	src.read = func(i int) error {
+		if i == 5 {
+			return errors.New("a bad block")
+		}
+		return nil
+	}
+	l, err := StartJob(t.Context(), job, Options{Session: path, Variants: []string{"f1", "f2"}, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := l.Snapshot()
+	for st.Progress.State != RunFinished {
+		b, err := l.Next(t.Context(), time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Apply(b)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for closed := false; !closed; {
+		b, err := l.Next(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Apply(b)
+		closed = b.Closed
+	}
+	if diff := cmp.Diff(openState(t, path), st, sameFigures); diff != "" {
+		t.Error(diff)
+	}
+	if st.Progress.Failed != 2 || st.Progress.Done != 158 {
+		t.Errorf("progress %+v", st.Progress)
+	}
+}
+
+// TestTroubleOfOneTensor: nothing that is wrong with one tensor ends the run.
+func TestTroubleOfOneTensor(t *testing.T) {
+	path := sessionPath(t)
+	job, src := fakeJob(20)
+	src.read = func(i int) error {
+		if i == 2 {
+			return errors.New(`checkpoint: dir/model.safetensors: tensor "x": short read`)
+		}
+		return nil
+	}
+	put := func(w []byte, row, col int, f float32) {
+		b := math.Float32bits(f) >> 16
+		w[2*(row*32+col)], w[2*(row*32+col)+1] = byte(b), byte(b>>8)
+	}
+	src.spoil[3] = func(w []byte) {
+		put(w, 0, 5, float32(math.Inf(1)))
+		put(w, 3, 17, float32(math.NaN()))
+	}
+	src.spoil[4] = func(w []byte) {
+		put(w, 7, 31, float32(math.NaN()))
+		put(w, 6, 30, float32(math.NaN()))
+	}
+	parse := job.Parse
+	n := 0
+	job.Parse = func(name string) (Quantizer, error) {
+		q, err := parse(name)
+		measure := q.Measure
+		q.Measure = func(m kernels.Matrix) (Measurement, error) {
+			got, err := measure(m)
+			switch n++; n {
+			case 1:
+				panic("index out of range\nwith a second line")
+			case 2:
+				return got, errors.New("columns are not a multiple\nof 16")
+			case 5: // after the two whose weights are not finite
+				got.Tap.SumQ2, got.Tap.SumWQ, got.Tap.SumE2 = 0, 0, got.Tap.SumW2
+			}
+			return got, err
+		}
+		return q, err
+	}
+	l, err := StartJob(t.Context(), job, Options{Session: path, Variants: []string{"f1"}, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.Wait(t.Context())
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if p.State != RunFinished || p.Failed != 5 || p.Done != 15 {
+		t.Errorf("progress %+v", p)
+	}
+	st := openState(t, path)
+	got := map[int]string{}
+	for _, e := range st.Log {
+		if e.Tensor >= 0 {
+			got[e.Tensor] += string(e.Kind) + " " + e.Message
+		}
+		if strings.ContainsAny(e.Message, "\n\r") {
+			t.Errorf("more than a line: %q", e.Message)
+		}
+	}
+	where := func(i int) string {
+		return fmt.Sprintf("model-00000.safetensors: tensor %q: ", job.Tensors[i].Name)
+	}
+	want := map[int]string{
+		0: "failed " + where(0) + "internal error in f1: index out of range with a second line",
+		1: "failed " + where(1) + "columns are not a multiple of 16",
+		2: `failed checkpoint: dir/model.safetensors: tensor "x": short read`,
+		3: "failed " + where(3) + "weights are not finite: NaN at [3,17]; Inf at [0,5]",
+		4: "failed " + where(4) + "weights are not finite: 2 NaN, the first at [6,30]",
+		5: "finding " + where(5) + "every weight became zero",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if r := st.Records[0][3]; !r.Failed || r.NonFinite != 2 || !math.IsNaN(r.Cos) || r.Seq == 0 {
+		t.Errorf("the record of a failed tensor: %+v", r)
+	}
+	if r := st.Records[0][6]; r.Failed || r.Seq == 0 {
+		t.Errorf("the tensor after the troubled ones: %+v", r)
+	}
+}
+
+func TestFallbackAndContradictionAreEvents(t *testing.T) {
+	path := sessionPath(t)
+	job, _ := fakeJob(6)
+	parse := job.Parse
+	n := 0
+	job.Parse = func(name string) (Quantizer, error) {
+		q, err := parse(name)
+		measure := q.Measure
+		q.Measure = func(m kernels.Matrix) (Measurement, error) {
+			got, err := measure(m)
+			switch n++; n {
+			case 1, 3:
+				got.Effective, got.Why = "f0", "no multiplier fits"
+			case 2:
+				got.Tap.SumE2 *= 1.001
+			}
+			return got, err
+		}
+		return q, err
+	}
+	l, err := StartJob(t.Context(), job, Options{Session: path, Variants: []string{"f2"}, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.Wait(t.Context())
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if p.Done != 6 {
+		t.Errorf("progress %+v", p)
+	}
+	st := openState(t, path)
+	if s := Summarize(st, 0); s.Variant != "f2" || s.Effective != "f2 (f0 for 2 tensors)" {
+		t.Errorf("effective %q", s.Effective)
+	}
+	var findings []string
+	for _, e := range st.Log {
+		if e.Kind == EventFinding {
+			findings = append(findings, e.Message)
+		}
+	}
+	if len(findings) != 1 || !strings.Contains(findings[0], job.Tensors[1].Name) || !strings.Contains(findings[0], "contradict") {
+		t.Errorf("findings %q", findings)
+	}
+}
+
+// TestVanishedSource: a source that is gone stops the run; what was recorded can
+// be read.
+func TestVanishedSource(t *testing.T) {
+	path := sessionPath(t)
+	job, src := fakeJob(100)
+	src.read = func(i int) error {
+		if i >= 40 {
+			return &fs.PathError{Op: "open", Path: "fake/model.safetensors", Err: fs.ErrNotExist}
+		}
+		return nil
+	}
+	l, err := StartJob(t.Context(), job, Options{Session: path, Variants: []string{"f1"}, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.Wait(t.Context())
+	var env *EnvError
+	if !errors.As(err, &env) || !strings.Contains(err.Error(), "fake: the source is gone") {
+		t.Errorf("error %v", err)
+	}
+	if p.State != RunStopped {
+		t.Errorf("progress %+v", p)
+	}
+	// The feed has ended by itself; its last batch says so.
+	st := l.Snapshot()
+	for closed := false; !closed; {
+		b, err := l.Next(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Apply(b)
+		closed = b.Closed
+	}
+	if err := l.Add("f2"); err == nil {
+		t.Error("a stopped run takes another variant")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	saved := openState(t, path)
+	if diff := cmp.Diff(saved, st, sameFigures); diff != "" {
+		t.Error(diff)
+	}
+	if saved.Progress.State != RunStopped || saved.Progress.Done != 40 {
+		t.Errorf("saved %+v", saved.Progress)
+	}
+	if last := saved.Log[len(saved.Log)-1]; last.Kind != EventStopped || !strings.Contains(last.Message, "the source is gone") {
+		t.Errorf("last event %+v", last)
+	}
+	// It comes back, and the run goes on.
+	src.read = nil
+	if p := runJob(t, job, path, "f1"); p.Done != 100 || p.State != RunFinished {
+		t.Errorf("resumed: %+v", p)
+	}
+}
+
+// gated lets measurements through one by one.
+func gated(job *Job) (let chan struct{}, entered chan struct{}) {
+	let, entered = make(chan struct{}), make(chan struct{}, 1000)
+	parse := job.Parse
+	job.Parse = func(name string) (Quantizer, error) {
+		q, err := parse(name)
+		measure := q.Measure
+		q.Measure = func(m kernels.Matrix) (Measurement, error) {
+			entered <- struct{}{}
+			<-let
+			return measure(m)
+		}
+		return q, err
+	}
+	return let, entered
+}
+
+// until applies batches until the state is as wanted.
+func until(t *testing.T, l Feed, st *State, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !ok() {
+		b, err := l.Next(ctx, 0)
+		if err != nil {
+			t.Fatalf("%v; progress %+v", err, st.Progress)
+		}
+		st.Apply(b)
+	}
+}
+
+func TestPauseResumeCancelAdd(t *testing.T) {
+	path := sessionPath(t)
+	job, src := fakeJob(30)
+	let, entered := gated(job)
+	l, err := StartJob(t.Context(), job, Options{Session: path, Variants: []string{"f1"}, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := l.Snapshot()
+	if st.Progress.State != RunRunning {
+		t.Errorf("the snapshot of a run that goes on says %q", st.Progress.State)
+	}
+	<-entered
+	l.Pause()
+	l.Pause() // once is enough
+	let <- struct{}{}
+	until(t, l, st, func() bool { return st.Progress.Done == 1 && st.Progress.State == RunPaused })
+	select {
+	case <-entered:
+		t.Fatal("a paused run measures")
+	default:
+	}
+	l.Resume()
+	l.Resume()
+	<-entered
+	if err := l.Add("f2"); err != nil { // while the second tensor is in hand
+		t.Fatal(err)
+	}
+	if err := l.Add("f2", "f1"); err != nil { // known ones are no error
+		t.Fatal(err)
+	}
+	if err := l.Add("nonsense"); err == nil {
+		t.Error("an unknown variant is added")
+	}
+	let <- struct{}{}
+	<-entered
+	l.Cancel()
+	let <- struct{}{} // what is being measured is still had
+	until(t, l, st, func() bool { return st.Progress.State == RunCancelled })
+	if st.Progress.Done != 3 || st.Progress.Total != 60 {
+		t.Errorf("cancelled with %+v", st.Progress)
+	}
+	if p, err := l.Wait(t.Context()); err != nil || p.State != RunCancelled {
+		t.Errorf("wait %+v, %v", p, err)
+	}
+	l.Pause() // nothing runs: nothing happens
+	l.Cancel()
+
+	close(let)
+	if err := l.Add("f2"); err != nil { // goes on with what was left
+		t.Fatal(err)
+	}
+	until(t, l, st, func() bool { return st.Progress.State == RunFinished })
+	if st.Progress.Done != 60 {
+		t.Errorf("finished with %+v", st.Progress)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range src.reads {
+		if n > 3 { // in the pass with f1, when that was cancelled, in a pass for f2
+			t.Errorf("tensor %d was read %d times", i, n)
+		}
+	}
+	var kinds []EventKind
+	for _, e := range openState(t, path).Log {
+		kinds = append(kinds, e.Kind)
+	}
+	want := []EventKind{EventCreated, EventVariant, EventStarted, EventPaused, EventResumed, EventVariant, EventCancelled, EventStarted, EventFinished}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("log %v\nwant %v", kinds, want)
+	}
+}
+
+// impatient is a clock for which the grace after a cancel is over at once.
+type impatient struct{ realClock }
+
+func (impatient) After(d time.Duration) <-chan time.Time {
+	if d == graceAfterCancel {
+		d = 0
+	}
+	return realClock{}.After(d)
+}
+
+// TestCancelDoesNotWaitForeverForAKernel: a kernel cannot be interrupted, so it
+// is left to itself after graceAfterCancel.
+func TestCancelDoesNotWaitForeverForAKernel(t *testing.T) {
+	path := sessionPath(t)
+	job, _ := fakeJob(4)
+	let, entered := gated(job)
+	ctx, cancel := context.WithCancel(t.Context())
+	l, err := StartJob(ctx, job, Options{Session: path, Variants: []string{"f1"}, Threads: 2, Clock: impatient{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	<-entered
+	cancel()
+	p, err := l.Wait(t.Context())
+	if err != nil || p.State != RunCancelled || p.Done != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	close(let) // the workers come back to a session that is closed
+	if st := openState(t, path); st.Progress.Done != 0 || st.Progress.State != RunCancelled {
+		t.Errorf("%+v", st.Progress)
+	}
+}
+
+func TestDetailAndRowErrorsOfALiveRun(t *testing.T) {
+	path := sessionPath(t)
+	job, src := fakeJob(3)
+	l, err := StartJob(t.Context(), job, Options{Session: path, Variants: []string{"f1", "f2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	st := l.Snapshot()
+	until(t, l, st, func() bool { return st.Records[1][2].Seq > 0 }) // not committed yet, perhaps
+	got, err := l.Detail(t.Context(), 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := src.Read(t.Context(), 2, make([]byte, src.Need(2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fakeTap(m, 2); got != want {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	if rows, err := l.RowErrors(t.Context(), 1, 2); err != nil || len(rows) != 8 {
+		t.Errorf("rows %v, %v", rows, err)
+	}
+	for _, bad := range []pair{{-1, 0}, {2, 0}, {0, -1}, {0, 3}} {
+		if _, err := l.Detail(t.Context(), bad.variant, bad.tensor); err == nil {
+			t.Errorf("detail of %v", bad)
+		}
+		if _, err := l.RowErrors(t.Context(), bad.variant, bad.tensor); err == nil {
+			t.Errorf("rows of %v", bad)
+		}
+	}
+}
