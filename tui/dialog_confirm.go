@@ -46,7 +46,13 @@ func (c *confirm) key(m *Model, k tea.KeyMsg) tea.Cmd {
 	case "enter", "y":
 		m.closeDialog()
 		return c.yes(m)
-	case "esc", "n", "q":
+	case "q":
+		if c.verb == "quit" { // asked for twice
+			m.closeDialog()
+			return c.yes(m)
+		}
+		m.closeDialog()
+	case "esc", "n":
 		m.closeDialog()
 	}
 	return nil

@@ -53,8 +53,8 @@ func (m *Model) hints() []hint {
 			continue
 		}
 		h := hint{a.keys[0], a.label, a.hint, hintRank[a.keys[0]]}
-		if m.src.player != nil && a.group == groupRun {
-			h.rank = hintRank[" "] // while a replay is open, its keys matter most
+		if rank, ok := replayRank[h.key]; ok && m.src.player != nil {
+			h.rank = rank
 		}
 		switch {
 		case h.key == " " && m.src.player != nil && !m.pos.Playing:
@@ -74,6 +74,9 @@ func (m *Model) hints() []hint {
 var hintRank = map[string]int{
 	"g": 1, "]": 2, ".": 2, "e": 3, "b": 4, "p": 5, "m": 6, "enter": 7, "r": 8, "v": 9, "/": 10, "esc": 11, " ": 12, ":": 13, "?": 14, "q": 15,
 }
+
+// replayRank is their order while a replay is open, whose keys matter most.
+var replayRank = map[string]int{"]": 9, ".": 10, "r": 11, " ": 12, "esc": 8, "/": 8, "v": 8}
 
 // needed are the hints for which variants give up part of their names.
 func needed(hints []hint) []hint {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -228,3 +230,23 @@ func TestRunEnds(t *testing.T) {
 type panickyRun struct{ *fakeRun }
 
 func (panickyRun) Add(...string) error { panic("layers.3.mlp.experts.7.up_proj") }
+
+// A program that links the workbench asks its terminal nothing before main
+// begins: see package quiet.
+func TestNothingIsAskedAtStart(t *testing.T) {
+	p := openPTY(t, 80, 24)
+	child := exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = []string{"TERM=xterm-256color", "HOME=" + t.TempDir()}
+	child.Stdin, child.Stdout, child.Stderr = p.slave, p.slave, p.slave
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := child.Run(); err != nil {
+		t.Fatal(err)
+	}
+	p.close()
+	if out := p.out.String(); strings.Contains(out, "\x1b") || !strings.Contains(out, "PASS") {
+		t.Errorf("the terminal got %q", out)
+	}
+	if v, set := os.LookupEnv("CI"); set && v == "quiet" {
+		t.Error("the environment was not put back")
+	}
+}

@@ -186,6 +186,10 @@ func TestScenarioQuit(t *testing.T) {
 	if d.quit {
 		t.Fatal("esc quits")
 	}
+	again := drive(t, newFakeRun(demoState()), fixed(), 120, 40)
+	if again.Press("q", "q"); !again.quit {
+		t.Error("a second q does not quit")
+	}
 	d.Press("q", "enter")
 	if !d.quit {
 		t.Error("enter does not quit")

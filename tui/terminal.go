@@ -14,7 +14,12 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 	"github.com/muesli/termenv"
+
+	"quantscope/tui/quiet"
 )
+
+func init() { quiet.Done() }
+
 
 // ErrNoTerminal says that the workbench cannot be drawn here.
 var ErrNoTerminal = errors.New("no interactive terminal")
