@@ -20,7 +20,6 @@ import (
 
 func init() { quiet.Done() }
 
-
 // ErrNoTerminal says that the workbench cannot be drawn here.
 var ErrNoTerminal = errors.New("no interactive terminal")
 
