@@ -71,10 +71,10 @@ func (m *Model) overlay(screen []string) []string {
 	}
 	box = append(box, edge("╰", "╯", d.hint(), t.Dim.Render))
 
-	// Full cells would be as loud as before in any colour. Blanks are left without
-	// a style: one that runs over the end of a line shows where text is copied.
+	// Blanks are left without a style: one that runs over the end of a line shows
+	// where text is copied.
 	dim := func(s string, w int) string {
-		return views.Fit(t.Faint.Render(strings.TrimRight(strings.ReplaceAll(s, "█", "▒"), " ")), w)
+		return views.Fit(t.Faint.Render(strings.TrimRight(s, " ")), w)
 	}
 	out := make([]string, len(screen))
 	left, top := in.X-2, in.Y-1

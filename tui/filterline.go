@@ -33,6 +33,9 @@ func (m *Model) filterKey(k tea.KeyMsg) tea.Cmd {
 		}
 		m.editing = nil
 		if f := m.scene.Filter; f.Text != "" {
+			if c := m.scene.Cursor; c >= 0 && !f.Shows(c) {
+				m.toWorst()
+			}
 			m.say("%s match %s", plural(f.Count, "tensor"), views.Clean(f.Text))
 		}
 		return nil

@@ -59,7 +59,7 @@ func (m *Model) hints() []hint {
 		switch {
 		case h.key == " " && m.src.player != nil && !m.pos.Playing:
 			h.word = "play"
-		case h.key == " " && m.paused:
+		case h.key == " " && m.paused():
 			h.word = "go on"
 		case h.key == "r" && m.home != nil, h.key == "r" && m.src.player != nil:
 			h.word = "leave"

@@ -203,7 +203,7 @@ func (m *Model) statusLine(w int) (string, Rect) {
 		if p.ETASeconds > 0 {
 			parts = append(parts, "ETA "+minutes(int64(p.ETASeconds)))
 		}
-		if m.paused {
+		if m.paused() {
 			mark, style = "‖ pausing", t.Warn
 		}
 	case sessions.RunPaused:

@@ -26,7 +26,7 @@ type Model struct {
 	lane      lane
 	pos       sessions.Position // of a replay
 	ticking   bool
-	paused    bool // what the person asked for last; the feed's word replaces it
+	wish      sessions.RunState // paused or running: asked for, and not heard of yet
 	openGen   uint64
 	opening   bool
 	exporting int
@@ -219,6 +219,14 @@ func (m *Model) running() bool {
 		}
 	}
 	return false
+}
+
+// paused says whether the run pauses, or was asked to and has not answered yet.
+func (m *Model) paused() bool {
+	if m.wish != "" {
+		return m.wish == sessions.RunPaused
+	}
+	return m.scene.State.Progress.State == sessions.RunPaused
 }
 
 // note is the line that answers the last key.

@@ -32,10 +32,11 @@ func (m *Model) togglePause() tea.Cmd {
 		return m.send("play", func() error { p.Play(); return nil })
 	}
 	run := m.src.runner
-	m.paused = !m.paused
-	if m.paused {
+	if !m.paused() {
+		m.wish = sessions.RunPaused
 		return m.send("pause", func() error { run.Pause(); return nil })
 	}
+	m.wish = sessions.RunRunning
 	return m.send("resume", func() error { run.Resume(); return nil })
 }
 

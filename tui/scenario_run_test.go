@@ -38,6 +38,8 @@ func TestOrdersKeepTheirOrder(t *testing.T) {
 	d := drive(t, run, fixed(), 120, 40)
 	for range 3 {
 		d.Send(keyOf(" "))
+		// News from before the key must not make the next one mean the same again.
+		d.Send(batchMsg{src: d.m.src, batch: sessions.Batch{Progress: sessions.Progress{State: sessions.RunRunning}}})
 	}
 	d.WaitIdle()
 	if got, want := strings.Join(run.calls, " "), "pause resume pause"; got != want {

@@ -146,6 +146,9 @@ func TestScenarioFilter(t *testing.T) {
 	d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), 120, 40)
 	d.Press("/").Says("240 of 240 tensors").Type("layers.3.*up").Says("16 of 240 tensors")
 	d.Press("enter").Says("16 tensors match layers.3.*up")
+	if name := d.m.scene.State.Tensors[d.m.scene.Cursor].Name; !strings.Contains(name, "layers.3.") {
+		t.Errorf("the cursor stays on %s, which is hidden", name)
+	}
 	d.Press("2").Says("filter layers.3.*up: 16 of 240")
 	d.Press("1", "/").Type("(").Says("missing closing )")
 	d.Press("enter").Says("missing closing )") // it stays until it is mended

@@ -56,7 +56,14 @@ func (m *Model) handleBatch(msg batchMsg) tea.Cmd {
 func (m *Model) takeUp(b sessions.Batch) {
 	sc := m.scene
 	st := sc.State
-	m.paused = st.Progress.State == sessions.RunPaused
+	switch st.Progress.State {
+	case sessions.RunPaused, sessions.RunRunning:
+		if st.Progress.State == m.wish {
+			m.wish = ""
+		}
+	default:
+		m.wish = ""
+	}
 	if b.Reset != nil {
 		sc.Filter = refit(sc.Filter, st.Tensors)
 	}

@@ -63,6 +63,21 @@ func (m *Model) walkWorst(by float64) tea.Cmd {
 	return nil
 }
 
+// toWorst puts the cursor on the worst tensor that is shown, or on the first one
+// where none is measured.
+func (m *Model) toWorst() {
+	m.walked = -1
+	m.walkWorst(-1)
+	for id := range m.scene.State.Tensors {
+		if m.scene.Filter.Shows(m.scene.Cursor) {
+			return
+		}
+		if m.scene.Filter.Shows(id) {
+			m.scene.SetCursor(id)
+		}
+	}
+}
+
 func (m *Model) offWorst() string {
 	if m.scene.State.Progress.Done == 0 {
 		return "nothing has been measured yet"
