@@ -121,11 +121,10 @@ func (f Format) Bytes(rows, cols int) (int64, error) {
 	rowBits, ok1 := product(cols, f.Bits)
 	codes, ok2 := product(rows, ceilDiv(rowBits, 8))
 	beside, ok3 := product(scales, (f.ScaleBits+f.MinBits)/8)
-	total := uint64(codes) + uint64(beside) + uint64(f.TensorBytes)
-	if !ok1 || !ok2 || !ok3 || total > math.MaxInt64 {
+	if !ok1 || !ok2 || !ok3 || int64(beside) > math.MaxInt64-int64(f.TensorBytes)-int64(codes) {
 		return 0, fmt.Errorf("%s %d×%d: too large to count: %w", f.Name, rows, cols, ErrShape)
 	}
-	return int64(total), nil
+	return int64(codes) + int64(beside) + int64(f.TensorBytes), nil
 }
 
 // BitsPerWeight is the bits of an element with its share of the scales of

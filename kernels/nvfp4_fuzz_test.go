@@ -62,7 +62,6 @@ func checkAgainstOracle(t *testing.T, m Matrix, o NVFP4Options) {
 			t.Fatalf("%s: global scale %v, want %v", name, q.GlobalScale, global)
 		}
 		if !bytes.Equal(q.Scales, scales) {
-
 			t.Fatalf("%s: scales: %s", name, firstDiff(q.Scales, scales))
 		}
 		if !bytes.Equal(q.Codes, codes) {

@@ -48,6 +48,7 @@ type nvfp4Job struct {
 	search  nvfp4Search
 
 	global  float32 // as stored: weight_scale_2, or its reciprocal under CT and CT32
+	allZero bool    // nothing in the matrix says what its global scale should be
 	divisor float32 // ModelOpt: 6·weight_scale_2; ModelOptStatic: amax/6
 
 	steps  [128]float32 // by E4M3 code: the block's step, what a code of 1.0 stands for
@@ -106,6 +107,7 @@ func checkGlobal(global float32, conv Convention) error {
 func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, amax, stored float32) {
 	j.element, j.conv, j.search = element, conv, search
 	j.tap.reset()
+	j.allZero = amax == 0 && stored == 0
 	range6 := MaxE2M1 * search.top // 2688, or 1536 for four over six
 	switch conv {
 	case ModelOpt, ModelOptStatic:
@@ -114,7 +116,7 @@ func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, a
 		} else if amax == 0 {
 			// An all-zero matrix: ModelOpt's scales are NaN here. With a
 			// global scale of 1 every block scale is 1 and every code 0.
-			amax, j.search = range6, nvfp4Search{top: search.top}
+			amax = range6
 		}
 		j.global = stored
 		if stored == 0 {
@@ -136,9 +138,6 @@ func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, a
 				j.global = 1
 			}
 			j.global = max(j.global, minReciprocal)
-		}
-		if amax == 0 && stored == 0 {
-			j.search = nvfp4Search{top: search.top}
 		}
 	}
 	for c := 1; c < nanE4M3; c++ {

@@ -199,7 +199,8 @@ func (or oracle) block(w []float32) (scale byte, codes []byte, choice int) {
 	}
 	scale = or.scale(amax)
 	switch {
-	case or.zero:
+	case or.zero && or.method == NVFP4Sweep:
+		choice = 8
 	case or.method == NVFP4Sweep:
 		rtn := int(scale)
 		best := float32(math.Inf(1))

@@ -76,8 +76,8 @@ func clipError(x float32, scale byte) float32 {
 	return float32(float32(d*d) * e4m3Squares[scale&127])
 }
 
-// choose picks the block's scale. raw is that scale before it was rounded and
-// clamped, choice the bin of Tap.Multipliers.
+// choose picks the block's scale. raw is the scale that the block's amax asks
+// for, before rounding and clamping; choice is the bin of Tap.Multipliers.
 func (j *nvfp4Job) choose(w *nvfp4Block, amax float32) (scale byte, raw float32, choice int) {
 	if j.search.sweep {
 		return j.chooseOfAll(w, amax)
@@ -103,8 +103,7 @@ func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, raw fl
 	var tried [128]bool
 	tried[scale&127] = true
 	for i, m := range j.search.multipliers {
-		r := j.rawScale(float32(amax * m))
-		s := j.scaleCode(r)
+		s := j.scaleCode(j.rawScale(float32(amax * m)))
 		if tried[s&127] {
 			continue
 		}
@@ -113,7 +112,7 @@ func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, raw fl
 			continue
 		}
 		if e := j.blockError(w, s, best); e < best {
-			best, scale, raw, choice = e, s, r, i
+			best, scale, choice = e, s, i
 		}
 	}
 	return scale, raw, min(choice, MultBins-1)

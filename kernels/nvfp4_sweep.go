@@ -4,31 +4,33 @@ import "math"
 
 // chooseOfAll finds the E4M3 scale, of all 126 positive ones, with the least
 // error; of equals the smallest. Where every scale gives codes 0 throughout
-// the errors are equal but for rounding, and it is the smallest by definition.
-// raw is the scale itself: a sweep clamps nothing. choice counts how many codes
-// the scale is off the one of round to nearest.
-//
-// It starts at that one and looks both ways. Downwards the clipping of the
-// largest element grows and soon exceeds the best; upwards, once every code is
-// 0, the error does not change any more. The result is that of trying all.
+// the errors are equal but for rounding, and it is the smallest by definition;
+// but an all-zero matrix is left to round to nearest. choice counts how many
+// codes the scale is off the one of round to nearest.
 func (j *nvfp4Job) chooseOfAll(w *nvfp4Block, amax float32) (scale byte, raw float32, choice int) {
-	if amax == 0 {
-		return 1, MinE4M3, -sweepLowest
-	}
-	start := j.scaleCode(j.rawScale(amax))
-	if j.inSteps(amax, 1) <= 0.25 {
+	raw = j.rawScale(amax)
+	start := j.scaleCode(raw)
+	switch {
+	case amax == 0 && j.allZero:
+		return start, raw, -sweepLowest
+	case amax == 0:
+		return 1, raw, -sweepLowest
+	case j.inSteps(amax, 1) <= 0.25:
 		scale = 1
-	} else {
+	default:
 		scale = j.bestFrom(w, amax, start)
 	}
 	offset := int(scale) - int(start)
-	return scale, e4m3Values[scale], min(max(offset, sweepLowest), sweepLowest+MultBins-1) - sweepLowest
+	return scale, raw, min(max(offset, sweepLowest), sweepLowest+MultBins-1) - sweepLowest
 }
 
 // sweepLowest is the offset that the first bin of Tap.Multipliers stands for.
 const sweepLowest = -8
 
-// bestFrom is the search of chooseOfAll.
+// bestFrom is the search of chooseOfAll. It starts at the scale of round to
+// nearest and looks both ways. Downwards the clipping of the largest element
+// grows and soon exceeds the best; upwards, once every code is 0, the error
+// does not change any more. The result is that of trying all.
 func (j *nvfp4Job) bestFrom(w *nvfp4Block, amax float32, start byte) (scale byte) {
 	scale = start
 	best := j.blockError(w, start, math.MaxFloat32)

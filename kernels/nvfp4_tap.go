@@ -35,8 +35,9 @@ func (t *nvfp4Tap) reset() { *t = nvfp4Tap{} }
 // smallestNormalE4M3 is the code of 2⁻⁶.
 const smallestNormalE4M3 = 8
 
-// scale counts the scale of a block that is not zero. It was clamped if
-// rounding alone would have given something else.
+// scale counts the scale of a block that is not zero. It counts as clamped
+// where the scale that amax asks for rounds to something out of range; that a
+// search tries more than the format holds is no clamping.
 func (t *nvfp4Tap) scale(code byte, raw float32) {
 	t.scaleCodes[code&127]++
 	rawBits := math.Float32bits(raw)

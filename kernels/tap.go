@@ -30,9 +30,9 @@ type Tap struct {
 	Amax                       float64 // largest |w|
 
 	GlobalScale                  float64 // weight_scale_2: what multiplies a block scale; 0 where the scheme has none
-	ScaleMin, ScaleMax, ScaleSum float64 // stored block scales of non-zero blocks, before the global scale; sum over the ScaleCount of them
+	ScaleMin, ScaleMax, ScaleSum float64 // stored block scales of non-zero blocks, as ScaleSubnormal and Scales too, before the global scale; sum over the ScaleCount of them
 	ScaleCount                   int64
-	ScaleHigh, ScaleLow          int64 // block scales clamped to the format's largest and smallest value
+	ScaleHigh, ScaleLow          int64 // blocks whose amax asks for a scale above the format's largest, or for one that rounds to 0, so that it was clamped
 	ScaleSubnormal               int64 // block scales that are E4M3 subnormals, so that their rounding is coarser than 1/16
 	ZeroBlocks                   int64 // blocks whose every finite element is 0
 
@@ -41,8 +41,8 @@ type Tap struct {
 	ShallowL2, DeepL2  float64 // Σw² over the clipped elements of such blocks
 	SubnormalClippedL2 float64 // the same for SubnormalClipped
 	Depth              [DepthBins]int64
-	Codes              [16]int64 // use of each element code
-	Multipliers        [MultBins]int64
+	Codes              [16]int64       // use of each element code, by finite elements
+	Multipliers        [MultBins]int64 // blocks by chosen candidate; labels come with the method
 	Scales             [ScaleBins]int64
 	Errors             [ErrorBins]int64
 }
