@@ -2,12 +2,15 @@ package sessions
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -174,4 +177,30 @@ func diffStates(t *testing.T, want, got *State) {
 	if diff := cmp.Diff(want, got, sameFigures); diff != "" {
 		t.Errorf("states differ (-want +got):\n%.4000s", diff)
 	}
+}
+
+// dumpTables is the content of the typed tables and views, as text.
+func dumpTables(t *testing.T, path string) string {
+	t.Helper()
+	r, err := openReader(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c, err := r.db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var b strings.Builder
+	for _, table := range append(slices.Clone(derivedTables), "v_taps", "v_variants", "v_log") {
+		err := each(t.Context(), c, "select * from "+table, func(row []driver.Value) error {
+			_, err := fmt.Fprintln(&b, table, row)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
 }

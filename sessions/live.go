@@ -54,6 +54,7 @@ func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
 		l.rec.note(EventResumed, -1, -1, n)
 		l.rec.note(EventFinished, -1, -1, note{Message: "finished " + count(s.st.Progress.Total, "measurement")})
 		l.st.Progress.State = RunFinished
+		_ = l.rec.flush(ctx) // its error comes through the engine
 	}
 	go func() {
 		defer close(l.ended)

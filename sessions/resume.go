@@ -3,7 +3,6 @@ package sessions
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -53,6 +52,7 @@ func reopen(ctx context.Context, job *Job, o Options, asked []Quantizer) (*opene
 	if err := checkSettings(o.Session, l, job); err != nil {
 		return nil, err
 	}
+	l.st.interrupt()
 	s := &opened{st: l.st, created: l.meta.CreatedUnixMS, resumed: true}
 	for _, v := range l.st.Variants {
 		q, err := job.Parse(v.Name)
@@ -117,7 +117,7 @@ func resumeMessage(st *State, added int) string {
 	if added > 0 {
 		parts = append(parts, count(int64(added), "variant")+" added")
 	}
-	if slices.Contains([]RunState{RunInterrupted, RunRunning, RunPaused}, st.Progress.State) {
+	if st.Progress.State == RunInterrupted {
 		parts = append(parts, "the last run was interrupted")
 	}
 	return strings.Join(parts, ", ")
