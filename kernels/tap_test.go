@@ -56,6 +56,7 @@ func TestTapClipping(t *testing.T) {
 		{"exact", 6 * 32 * g, 0, 0, 0, -1},
 		{"rounded up", 6 * 35 * g, 0, 0, 0, -1},
 		{"rounded down", 6 * 33.9 * g, 1, 0, 0, 1},  // to 32: depth 1 − 32/33.9 = 0.056
+		{"just deep", 6 * 480 * g, 0, 1, 0, 1},      // to 448: depth 1 − 448/480 = 0.067
 		{"clamped", 6 * 640 * g, 0, 1, 0, 6},        // to 448: depth 0.3
 		{"subnormal", 6 * 0x1.6p-9 * g, 0, 0, 1, 5}, // 1.375 to 1 unit of 2⁻⁹: depth 1 − 1/1.375 = 0.2727
 	} {
@@ -79,9 +80,41 @@ func TestTapClipping(t *testing.T) {
 			if got := tap.ShallowL2 + tap.DeepL2 + tap.SubnormalClippedL2; !close64(got, want, 1e-15) {
 				t.Errorf("%s %s: clipped mass %v, want %v", set.Name, c.name, got, want)
 			}
-			if wantHigh := c.name == "clamped"; (tap.ScaleHigh == 1) != wantHigh {
+			if wantHigh := c.deep == 1; (tap.ScaleHigh == 1) != wantHigh {
 				t.Errorf("%s %s: %d scales clamped high", set.Name, c.name, tap.ScaleHigh)
 			}
+		}
+	}
+}
+
+// A scale counts as clamped low where rounding alone would have made it 0, the
+// tie at half of the smallest scale included.
+func TestTapScaleLow(t *testing.T) {
+	const g = 0x1p-10
+	for amax, want := range map[float32]int64{
+		6 * 0x1p-10 * g: 1, math.Nextafter32(6*0x1p-10*g, 1): 0, 6 * 0x1p-9 * g: 0, 6 * 0x1p-20 * g: 1, 0: 0,
+	} {
+		for _, set := range Available() {
+			tap, err := set.NVFP4(f32Matrix(1, 1, []float32{amax}), NVFP4Options{GlobalScale: g}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tap.ScaleLow != want || tap.ScaleHigh != 0 {
+				t.Errorf("%s: amax %v: %d clamped low, want %d", set.Name, amax, tap.ScaleLow, want)
+			}
+			if amax != 0 && (tap.ScaleMin != MinE4M3 || tap.ScaleSubnormal != 1 || tap.Scales[0] != 1) {
+				t.Errorf("%s: amax %v: scale %v", set.Name, amax, tap.ScaleMin)
+			}
+		}
+	}
+}
+
+func TestFloorF32Bits(t *testing.T) {
+	for x, want := range map[float64]float32{
+		0: 0, 1: 1, 1 + 0x1p-25: 1, 1 + 0x1.8p-24: 1, 1 + 0x1.8p-23: 1 + 0x1p-23, 1e39: math.MaxFloat32, 0x1p-150: 0, 0x1.8p-149: 0x1p-149,
+	} {
+		if got := math.Float32frombits(floorF32Bits(x)); got != want {
+			t.Errorf("%v: %v, want %v", x, got, want)
 		}
 	}
 }
