@@ -1,11 +1,20 @@
 // Package sessions is what a run leaves behind and how it is watched: the
 // session file, the engine that runs jobs into it, and the feed that a live
-// run, a finished session and a replay share.
+// run, a finished session and a replay share. docs/session.md is the contract of
+// the file.
 //
 // Promises. Delivery: every event of a run reaches the file in order and is
 // durable within a second; a feed hands its reader events in order and never
 // loses one, and of the records of one (variant, tensor) it may drop all but
-// the latest. Concurrency: one writer a file, held by a lock that names its
-// owner; any number of readers. A feed has one reader. Nothing a reader does
-// can block a worker.
+// the latest. Truth: a figure that is read has passed a checksum; what of a
+// damaged file is lost is said, not guessed. Concurrency: one writer a file, held
+// by a lock that names its owner; any number of readers. A feed has one reader;
+// Detail, RowErrors and the methods of Runner and Player may be called from any
+// goroutine. Nothing a reader does can block a worker.
+//
+// The way through it: Start opens a Job (wire.go), finds or makes the file
+// (start.go, resume.go, writer.go) and launches an engine (engine.go, work.go),
+// whose recorder (recorder.go) numbers events, appends them and shows them in a
+// Mailbox. Readers load a file (load.go, loadtaps.go) and follow it (follow.go)
+// or play it (timeline.go, replay.go).
 package sessions
