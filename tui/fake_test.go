@@ -206,6 +206,8 @@ type fakePlay struct {
 	pos  sessions.Position
 	all  []sessions.Record
 	seen int // of all
+
+	seeks int
 }
 
 func newFakePlay(whole *sessions.State) *fakePlay {
@@ -239,6 +241,7 @@ func (p *fakePlay) SeekTo(us int64) {
 		n++
 	}
 	p.pos.AtUS = us
+	p.seeks++
 	p.showFirst(n)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +42,7 @@ func TestOrdersKeepTheirOrder(t *testing.T) {
 		// News from before the key must not make the next one mean the same again.
 		d.Send(batchMsg{src: d.m.src, batch: sessions.Batch{Progress: sessions.Progress{State: sessions.RunRunning}}})
 	}
+	slices.Reverse(d.todo) // commands run at the same time: any of them may come first
 	d.WaitIdle()
 	if got, want := strings.Join(run.calls, " "), "pause resume pause"; got != want {
 		t.Errorf("calls %q, want %q", got, want)
@@ -103,6 +105,14 @@ func TestScenarioReplay(t *testing.T) {
 	d.Click(bar.X+bar.W/2, 0)
 	if n := measuredIn(d.m.scene.State); n < 300 || n > 420 {
 		t.Errorf("%d records after a click on the middle of the bar", n)
+	}
+	seeks := play.seeks
+	for x := range bar.W { // the bar is dragged
+		d.Send(tea.MouseMsg{X: bar.X + x, Action: tea.MouseActionMotion, Button: tea.MouseButtonLeft})
+	}
+	d.WaitIdle()
+	if n := play.seeks - seeks; n > 2 || play.pos.AtUS != play.pos.EndUS {
+		t.Errorf("%d seeks for one drag, which ended at %d of %d", n, play.pos.AtUS, play.pos.EndUS)
 	}
 	d.Press("v", "end", "enter").Says("this is a replay").Press("esc")
 	d.Press("esc").Sees("● live", "✓ finished")
@@ -290,4 +300,32 @@ func measuredIn(st *sessions.State) int {
 		}
 	}
 	return n
+}
+
+// What is shown of a run may be ahead of its file, so what reads the file waits
+// for it once the run is over, and does not while it goes on.
+func TestFileIsWaitedFor(t *testing.T) {
+	run := &waitedRun{fakeRun: newFakeRun(demoState())}
+	o := fixed()
+	var seen []int
+	o.Export = func(context.Context, string, string, string, bool) error { seen = append(seen, run.waited); return nil }
+	o.OpenReplay = func(string) (sessions.Player, error) { seen = append(seen, run.waited); return newFakePlay(demoState()), nil }
+	d := drive(t, run, o, 120, 40)
+	d.Press("e", "enter")
+	run.measure(1000)
+	d.WaitIdle().Press("e", "enter", "r")
+	if want := []int{0, 1, 2}; !slices.Equal(seen, want) {
+		t.Errorf("the file was waited for %v times before each use, want %v", seen, want)
+	}
+}
+
+// waitedRun counts how often its file was waited for.
+type waitedRun struct {
+	*fakeRun
+	waited int
+}
+
+func (r *waitedRun) Wait(context.Context) (sessions.Progress, error) {
+	r.waited++
+	return r.state, nil
 }

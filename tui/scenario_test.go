@@ -106,6 +106,28 @@ func TestScenarioDetail(t *testing.T) {
 	}
 }
 
+// The answer for a tensor that the cursor has left is never shown.
+func TestDetailAnswersByGeneration(t *testing.T) {
+	d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), 120, 40)
+	d.Send(keyOf("right"))
+	slow := d.todo
+	d.todo = nil
+	d.Send(keyOf("right"))
+	for _, cmd := range slow {
+		d.receive(cmd())
+		if det := d.m.scene.Detail; det != nil && det.Tensor != d.m.scene.Cursor {
+			t.Errorf("the detail is of tensor %d, the cursor on %d", det.Tensor, d.m.scene.Cursor)
+		}
+	}
+	if len(slow) == 0 {
+		t.Fatal("nothing was asked for")
+	}
+	d.WaitIdle()
+	if det := d.m.scene.Detail; det == nil || det.Tensor != d.m.scene.Cursor {
+		t.Errorf("detail %+v, cursor on %d", det, d.m.scene.Cursor)
+	}
+}
+
 // A checkpoint that is gone leaves a reason instead of rows, and is not asked
 // again.
 func TestScenarioRowsGone(t *testing.T) {
