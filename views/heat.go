@@ -211,8 +211,8 @@ func (h *Heat) At(x, y int) (tensor int, ok bool) {
 }
 
 // Move is the tensor that lies dx cells to the right and dy rows down of the
-// cursor; cells without tensors are passed over, and the edges hold. Without a
-// cursor it is the first cell, without tensors -1.
+// cursor; cells without tensors of the shown projection are passed over, and
+// the edges hold. Without a cursor it is the first cell, without tensors -1.
 func (h *Heat) Move(dx, dy int) int {
 	h.refresh()
 	l := &h.layout

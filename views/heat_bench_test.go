@@ -3,6 +3,7 @@ package views
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/muesli/termenv"
 
@@ -26,6 +27,29 @@ func TestHeatAllocations(t *testing.T) {
 	})
 	if got > heatBudget {
 		t.Errorf("%.0f allocations a frame, want at most %d", got, heatBudget)
+	}
+}
+
+// drawBudget is what one drawing of the largest map may take: a third of a
+// frame at 60 a second.
+const drawBudget = 5 * time.Millisecond
+
+// The best of many drawings is taken: it says what the code costs, however busy
+// the machine is.
+func TestHeatDrawsInTime(t *testing.T) {
+	h := heatOf(t, viewstest.Big(43, 288, "nvfp4"), 0, termenv.TrueColor)
+	h.SetSize(200, 60)
+	values, states := slices.Clone(h.values), slices.Clone(h.states)
+	best := time.Hour
+	for i := range 50 {
+		values[i*500] += 1e-4
+		t0 := time.Now()
+		h.SetValues(values, states)
+		h.View()
+		best = min(best, time.Since(t0))
+	}
+	if best > drawBudget {
+		t.Errorf("a drawing takes %v, want at most %v", best, drawBudget)
 	}
 }
 

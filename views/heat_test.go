@@ -217,7 +217,7 @@ func TestHeatFitsAnySize(t *testing.T) {
 			}
 			for _, d := range [][2]int{{1, 0}, {-1, 0}, {0, 1}, {0, -1}, {900, 0}, {0, -900}} {
 				id := h.Move(d[0], d[1])
-				if id >= len(tensors) || id < 0 && len(tensors) > 0 && h.h > 0 && h.w > 0 && len(h.cells) > 0 {
+				if full := func(c heatCell) bool { return c.count > 0 }; id >= len(tensors) || id < 0 && slices.ContainsFunc(h.cells, full) {
 					t.Fatalf("Move%v = %d of %d", d, id, len(tensors))
 				}
 			}
@@ -261,6 +261,64 @@ func TestHeatPointsAtTheWorst(t *testing.T) {
 			t.Errorf("%v: the worst tensor is nowhere on the map", size)
 		}
 	}
+}
+
+// Where smaller values are worse, a cell of several tensors shows the smallest,
+// also when the scale is turned round under way.
+func TestHeatFlipped(t *testing.T) {
+	s := viewstest.Big(2, 9, "nvfp4")
+	h := heatOf(t, s, 0, termenv.Ascii)
+	h.SetSize(24, 3) // an expert is one cell
+	extreme := func(want func(a, b float64) bool) {
+		t.Helper()
+		h.View()
+		id, ok := h.At(h.layout.cols[3].x, 1)
+		if !ok {
+			t.Fatal("nothing under the pointer")
+		}
+		if n := len(h.Bucket(id)); n != 3 {
+			t.Fatalf("the cell stands for %d tensors", n)
+		}
+		for _, member := range h.Bucket(id) {
+			if want(h.values[member], h.values[id]) {
+				t.Errorf("the cell shows %d, though %d is further", id, member)
+			}
+		}
+	}
+	extreme(func(a, b float64) bool { return a > b })
+	flipped := h.scale
+	flipped.Flip = true
+	h.SetScale(flipped)
+	extreme(func(a, b float64) bool { return a < b })
+}
+
+// Whatever the size, all columns and rows are within it.
+func TestHeatLayoutCutsNothingOff(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var g *Grid
+		if rapid.Bool().Draw(t, "odd") {
+			g = NewGrid(anyTensors(60).Draw(t, "model"))
+		} else {
+			g = NewGrid(viewstest.Mixed(rapid.IntRange(1, 6).Draw(t, "layers"), rapid.IntRange(0, 40).Draw(t, "experts")))
+		}
+		w, h := rapid.IntRange(4, 260).Draw(t, "w"), rapid.IntRange(1, 60).Draw(t, "h")
+		l := newHeatLayout(g, w, h, rapid.Bool().Draw(t, "one part"), rapid.Bool().Draw(t, "solid"))
+		if l.used() > w {
+			t.Fatalf("%d columns take %d of %d cells", len(g.Cols), l.used(), w)
+		}
+		lines := l.top + l.rows*(l.cellH+l.gapH) - l.gapH
+		if l.half {
+			lines = l.top + (l.rows+1)/2
+		}
+		if len(g.Rows) > 0 && (lines > h || l.rows*l.perRow < len(g.Rows)) {
+			t.Fatalf("%d layers take %d of %d lines, %d a row", len(g.Rows), lines, h, l.perRow)
+		}
+		for i, c := range l.cols {
+			if i > 0 && c.x < l.cols[i-1].x+l.cols[i-1].w {
+				t.Fatalf("column %d starts within the one before it", i)
+			}
+		}
+	})
 }
 
 func TestHeatMoves(t *testing.T) {

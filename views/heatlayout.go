@@ -94,7 +94,7 @@ func (l *heatLayout) fitCols(g *Grid, w int, onePart bool) {
 		}
 		if dense(f.denseW, f.denseGap)+experts*(f.cellW+f.gap)-last <= w {
 			l.parts = f.parts > 1
-			l.place(g, f.denseW, f.denseGap, f.cellW/f.parts, f.gap, f.parts, 1, 1)
+			l.place(g, f.denseW, f.denseGap, f.cellW/f.parts, f.gap, f.parts, 1, 1, false)
 			return
 		}
 	}
@@ -112,11 +112,12 @@ func (l *heatLayout) fitCols(g *Grid, w int, onePart bool) {
 	}
 	room = max(w-denseCols-gap, 1)
 	l.perCol = max((experts+room-1)/room, 1)
-	l.place(g, 1, 0, 1, 0, 1, perDense, l.perCol)
+	l.place(g, 1, 0, 1, 0, 1, perDense, l.perCol, true)
 }
 
-// place lays the columns out from the left.
-func (l *heatLayout) place(g *Grid, denseW, denseGap, cellW, gap, parts, perDense, perCol int) {
+// place lays the columns out from the left; tight leaves no gaps between groups
+// of dense columns.
+func (l *heatLayout) place(g *Grid, denseW, denseGap, cellW, gap, parts, perDense, perCol int, tight bool) {
 	x := l.labelW
 	l.first = make([]int32, len(g.Cols))
 	add := func(from, to, w, part int) {
@@ -128,9 +129,8 @@ func (l *heatLayout) place(g *Grid, denseW, denseGap, cellW, gap, parts, perDens
 		l.cols = append(l.cols, heatCol{x, w, from, to, part})
 		x += w
 	}
-	bucketed := perDense > 1 || perCol > 1
 	for c := 0; c < g.Dense; c += perDense {
-		if c > 0 && !bucketed && g.Cols[c].Group != g.Cols[c-1].Group {
+		if c > 0 && !tight && g.Cols[c].Group != g.Cols[c-1].Group {
 			x++
 		}
 		add(c, min(c+perDense, g.Dense), denseW, -1)

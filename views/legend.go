@@ -56,7 +56,7 @@ func (t *Theme) rampBar(s Scale, n int) string {
 	var b strings.Builder
 	for i := range n {
 		k := i * len(cells) / n
-		if n > 1 {
+		if 1 < n && n < len(cells) { // both ends are shown
 			k = i * (len(cells) - 1) / (n - 1)
 		}
 		if s.Flip {
