@@ -4,12 +4,11 @@ import "math"
 
 // The 8-bit float codecs: E4M3 in its finite-and-NaN form, E5M2, E8M0.
 
-// MaxE4M3 and MinE4M3 are the largest value and the smallest positive one
-// (a subnormal) of E4M3.
+// Ends of the ranges.
 const (
-	MaxE4M3 = 448
-	MinE4M3 = 0x1p-9
-	MaxE5M2 = 57344
+	MaxE4M3 = 448    // the largest E4M3 value
+	MinE4M3 = 0x1p-9 // the smallest positive one, a subnormal
+	MaxE5M2 = 57344  // the largest finite E5M2 value
 )
 
 const nanE4M3 = 0x7f

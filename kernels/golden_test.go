@@ -1,11 +1,14 @@
 package kernels
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -104,4 +107,40 @@ func (x tensor) matrix(t testing.TB) Matrix {
 
 func sameF32(a, b float32) bool {
 	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b
+}
+
+// A fixture that was changed by accident is found out, and so is one that
+// nobody lists.
+func TestFixturesAreWhatTheyWere(t *testing.T) {
+	list, err := os.ReadFile(filepath.Join("testdata", "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(list)) {
+		want, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
+		if !ok {
+			t.Fatalf("line %q", line)
+		}
+		listed[name] = true
+		raw, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s is not what SHA256SUMS says", name)
+		}
+	}
+	for _, dir := range []string{"golden", "cases"} {
+		entries, err := os.ReadDir(filepath.Join("testdata", dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if !listed[dir+"/"+e.Name()] {
+				t.Errorf("%s/%s is not in SHA256SUMS", dir, e.Name())
+			}
+		}
+	}
 }

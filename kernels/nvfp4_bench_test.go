@@ -50,6 +50,25 @@ func BenchmarkNVFP4(b *testing.B) {
 	}
 }
 
+// BenchmarkNVFP4Small measures one expert-sized matrix of a synthetic
+// checkpoint, where what is done once a matrix shows.
+func BenchmarkNVFP4Small(b *testing.B) {
+	m := gaussianBF16(64, 64, 1)
+	for _, set := range Available() {
+		for _, method := range []NVFP4Method{NVFP4RTN, NVFP4MSE} {
+			b.Run(fmt.Sprintf("%s/%v/64x64", set.Name, method), func(b *testing.B) {
+				b.SetBytes(int64(len(m.Data)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := set.NVFP4(m, NVFP4Options{Method: method}, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
 func BenchmarkAbsMax(b *testing.B) {
 	m := gaussianBF16(4096, 14336, 1)
 	for _, set := range Available() {

@@ -42,7 +42,7 @@ func (w *nvfp4Block) load(e Element, src []byte) uint32 {
 }
 
 // loadPart reads up to a whole block, element by element. Non-finite elements
-// become 0 and are counted; so does what is missing, uncounted.
+// are counted and read as 0, and so is what is missing.
 func (w *nvfp4Block) loadPart(e Element, src []byte) (amax uint32, nan, inf int64) {
 	*w = nvfp4Block{}
 	size := e.Size()
@@ -64,7 +64,8 @@ func (w *nvfp4Block) loadPart(e Element, src []byte) (amax uint32, nan, inf int6
 
 // nvfp4BlocksRef quantizes whole blocks from the start of src until src ends or
 // a block has a non-finite element, and returns how many it did. codes and
-// scales take 8 bytes and one byte a block.
+// scales take 8 bytes and one byte a block. It is the definition: another
+// implementation leaves the same bytes and the same j.tap.
 func nvfp4BlocksRef(j *nvfp4Job, src, codes, scales []byte) int {
 	var w nvfp4Block
 	stride := BlockNVFP4 * j.element.Size()
@@ -100,7 +101,8 @@ func (j *nvfp4Job) block(w *nvfp4Block, amaxBits uint32, codes []byte) byte {
 	return scale
 }
 
-// encode writes the codes of one block and adds it to the record. The rule is
+// encode writes the codes of one block and adds it to the record, in the order
+// of sums that nvfp4Tap states. The rule is
 // code = E2M1(w/step), w/step rounded to f32, and q = value·step, rounded to
 // f32. A step that underflowed to 0 gives codes 0.
 //

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -282,5 +283,52 @@ func TestNVFP4Refuses(t *testing.T) {
 		if err == nil {
 			t.Errorf("decoding accepted wrong %s", name)
 		}
+	}
+}
+
+// Nothing that grows with the matrix is allocated, and a job that was used
+// before leaves no trace.
+func TestNVFP4Reuse(t *testing.T) {
+	m, small := gaussianBF16(64, 4096, 5), gaussianBF16(2, 40, 6)
+	for _, set := range Available() {
+		for _, method := range allMethods {
+			o := NVFP4Options{Method: method}
+			want, err := set.NVFP4(small, o, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			allocs := testing.AllocsPerRun(3, func() {
+				if _, err := set.NVFP4(m, o, nil); err != nil {
+					t.Error(err)
+				}
+			})
+			if allocs > 2 {
+				t.Errorf("%s %v: %v allocations a call", set.Name, method, allocs)
+			}
+			if got, err := set.NVFP4(small, o, nil); err != nil || got != want {
+				t.Errorf("%s %v: another record after another matrix (%v)", set.Name, method, err)
+			}
+		}
+	}
+}
+
+func TestNVFP4Concurrent(t *testing.T) {
+	m := gaussianBF16(16, 256, 9)
+	for _, set := range Available() {
+		want := quantize(t, set, m, NVFP4Options{Method: NVFP4MSE})
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 20 {
+					out := newOutput(m)
+					tap, err := set.NVFP4(m, NVFP4Options{Method: NVFP4MSE}, &out)
+					if err != nil || tap != want.tap || !bytes.Equal(out.Codes, want.Codes) || !bytes.Equal(out.Scales, want.Scales) {
+						t.Errorf("%s: another result (%v)", set.Name, err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
 	}
 }

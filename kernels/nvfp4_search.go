@@ -14,15 +14,14 @@ import "math"
 // It differs from Σ(w−q)² only by rounding, about 1e-6 of it. Codes are not
 // taken from here: they divide by the step.
 
-// blockError is that error for one scale. It gives up, with a result above
-// limit, as soon as the terms so far exceed it: sums of non-negative terms
-// never shrink, rounded or not.
-func (j *nvfp4Job) blockError(w *nvfp4Block, scale byte, limit float32) float32 {
+// blockError is that error for one scale. Giving up once the terms so far
+// exceed the best error costs more in mispredicted branches than it saves.
+func (j *nvfp4Job) blockError(w *nvfp4Block, scale byte) float32 {
 	if j.divide {
 		return j.blockErrorDividing(w, scale)
 	}
-	r, square := j.recips[scale&127], e4m3Squares[scale&127]
-	var p0, p1, p2, p3, sum float32
+	r := j.recips[scale&127]
+	var p0, p1, p2, p3 float32
 	for i := 0; i < BlockNVFP4; i += 4 {
 		x0, x1, x2, x3 := float32(w[i]*r), float32(w[i+1]*r), float32(w[i+2]*r), float32(w[i+3]*r)
 		d0, d1, d2, d3 := x0-nearestE2M1(x0), x1-nearestE2M1(x1), x2-nearestE2M1(x2), x3-nearestE2M1(x3)
@@ -30,12 +29,8 @@ func (j *nvfp4Job) blockError(w *nvfp4Block, scale byte, limit float32) float32 
 		p1 += float32(d1 * d1)
 		p2 += float32(d2 * d2)
 		p3 += float32(d3 * d3)
-		sum = float32(((p0 + p1) + (p2 + p3)) * square)
-		if sum > limit {
-			break
-		}
 	}
-	return sum
+	return float32(((p0 + p1) + (p2 + p3)) * e4m3Squares[scale&127])
 }
 
 // blockErrorDividing is blockError for global scales at the ends of the f32
@@ -67,7 +62,8 @@ func (j *nvfp4Job) inSteps(amax float32, scale byte) float32 {
 
 // clipError is a lower bound of blockError: the term of the largest element
 // alone, where that is clipped; else 0. It is one of blockError's terms bit for
-// bit, so the bound holds for the rounded results. x is that element in steps.
+// bit, and sums of non-negative terms never shrink, rounded or not, so that the
+// bound holds for the rounded results. x is that element in steps.
 func clipError(x float32, scale byte) float32 {
 	if x <= MaxE2M1 {
 		return 0
@@ -99,7 +95,7 @@ func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, raw fl
 	if amax == 0 {
 		return scale, raw, choice
 	}
-	best := j.blockError(w, scale, math.MaxFloat32)
+	best := j.blockError(w, scale)
 	var tried [128]bool
 	tried[scale&127] = true
 	for i, m := range j.search.multipliers {
@@ -111,7 +107,7 @@ func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, raw fl
 		if clipError(j.inSteps(amax, s), s) >= best {
 			continue
 		}
-		if e := j.blockError(w, s, best); e < best {
+		if e := j.blockError(w, s); e < best {
 			best, scale, choice = e, s, i
 		}
 	}

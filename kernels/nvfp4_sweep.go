@@ -1,7 +1,5 @@
 package kernels
 
-import "math"
-
 // chooseOfAll finds the E4M3 scale, of all 126 positive ones, with the least
 // error; of equals the smallest. Where every scale gives codes 0 throughout
 // the errors are equal but for rounding, and it is the smallest by definition;
@@ -33,7 +31,7 @@ const sweepLowest = -8
 // does not change any more. The result is that of trying all.
 func (j *nvfp4Job) bestFrom(w *nvfp4Block, amax float32, start byte) (scale byte) {
 	scale = start
-	best := j.blockError(w, start, math.MaxFloat32)
+	best := j.blockError(w, start)
 	for s := start - 1; s >= 1; s-- {
 		x := j.inSteps(amax, s)
 		if bound := clipError(x, s); bound > best {
@@ -45,17 +43,18 @@ func (j *nvfp4Job) bestFrom(w *nvfp4Block, amax float32, start byte) (scale byte
 			}
 			continue
 		}
-		if e := j.blockError(w, s, best); e <= best {
+		if e := j.blockError(w, s); e <= best {
 			best, scale = e, s
 		}
 	}
 	for s := start + 1; s < nanE4M3; s++ {
-		if e := j.blockError(w, s, best); e < best {
+		e := j.blockError(w, s)
+		if e < best {
 			best, scale = e, s
 		}
 		// Once every code is 0, the errors that follow are all
 		// Σ(w/weight_scale_2)² to within 1e-5.
-		if !j.divide && j.inSteps(amax, s) < 0.249 && best < 0.999*j.blockError(w, s, math.MaxFloat32) {
+		if !j.divide && j.inSteps(amax, s) < 0.249 && best < 0.999*e {
 			break
 		}
 	}
