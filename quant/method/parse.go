@@ -11,8 +11,8 @@ import (
 
 // Errors that callers tell apart.
 var (
-	ErrUnknown     = errors.New("unknown")                // a scheme or a method that does not exist
-	ErrUnsupported = errors.New("cannot be quantized to") // a scheme that can only be stored and read
+	ErrUnknown     = errors.New("unknown")          // a scheme or a method that does not exist
+	ErrUnsupported = errors.New("has no quantizer") // a scheme that can only be stored and read
 	ErrConflict    = errors.New("methods exclude each other")
 	ErrDuplicate   = errors.New("named twice")
 )
