@@ -1,8 +1,10 @@
 package views
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"quantscope/kernels"
@@ -14,16 +16,16 @@ type shape struct {
 	label string
 	trim  bool // empty bins at both ends are left out
 	bins  func(t *kernels.Tap, v *sessions.Variant) []float64
+	// names are those of the bins, where variants have different ones.
+	names func(v *sessions.Variant) []string
 }
 
 var shapes = []shape{
-	{"block scale", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Scales[:]) }},
-	{"|error|", false, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Errors[:]) }},
-	{"codes", false, func(t *kernels.Tap, v *sessions.Variant) []float64 { return codeBins(t, v.Scheme) }},
-	{"multipliers", false, func(t *kernels.Tap, v *sessions.Variant) []float64 {
-		return floats(t.Multipliers[:min(len(v.Multipliers), len(t.Multipliers))])
-	}},
-	{"clip depth", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Depth[:]) }},
+	{"block scale", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Scales[:]) }, nil},
+	{"|error|", false, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Errors[:]) }, nil},
+	{"codes", false, func(t *kernels.Tap, v *sessions.Variant) []float64 { return codeBins(t, v.Scheme) }, nil},
+	{"multipliers", false, multiplierBins, func(v *sessions.Variant) []string { return v.Multipliers }},
+	{"clip depth", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Depth[:]) }, nil},
 }
 
 func floats(counts []int64) []float64 {
@@ -50,6 +52,15 @@ func used(series [][]float64) (lo, hi int) {
 		}
 	}
 	return max(lo-1, 0), min(hi+1, n)
+}
+
+// multiplierBins is the use of the candidates of a scale search; where there
+// is only one, there was no search.
+func multiplierBins(t *kernels.Tap, v *sessions.Variant) []float64 {
+	if len(v.Multipliers) < 2 {
+		return nil
+	}
+	return floats(t.Multipliers[:min(len(v.Multipliers), len(t.Multipliers))])
 }
 
 // codeBins orders the use of codes by value. FP4 codes 8 to 15 are the negative
@@ -127,11 +138,23 @@ func (d *detailPane) shape(sh shape, variants []int) []string {
 	if len(variants) > 1 {
 		lead += 2
 	}
+	ends := ""
+	if sh.names != nil {
+		var names []string
+		for i, v := range of {
+			names = unite(names, sh.names(&s.State.Variants[v])[:len(series[i])])
+		}
+		for i, v := range of {
+			series[i] = spreadOver(names, sh.names(&s.State.Variants[v]), series[i])
+		}
+		ends = Clean(names[0]) + " … " + Clean(names[len(names)-1])
+	}
 	lo, hi := 0, len(series[0])
 	if sh.trim {
 		lo, hi = used(series)
 	}
-	w := min(d.w-lead, (hi-lo)*max((d.w-lead)/(hi-lo), 1), max(hi-lo, maxSparkW))
+	n := hi - lo
+	w := min(d.w-lead, n*max(min(d.w-lead, maxSparkW)/n, 1)) // whole cells a bin
 	out := make([]string, len(series))
 	label := sh.label
 	for i, bins := range series {
@@ -143,7 +166,41 @@ func (d *detailPane) shape(sh shape, variants []int) []string {
 		// Full bars would touch the line above.
 		spark := strings.ReplaceAll(Sparkline(bins[lo:hi], w), "█", "▇")
 		out[i] = line + style.Render(spark)
+		if i == 0 && ends != "" && lead+w+2+Width(ends) <= d.w {
+			out[i] += th.Faint.Render("  " + ends)
+		}
 		label = ""
+	}
+	return out
+}
+
+// unite adds names that are not there yet, and sorts them by value where all
+// are numbers.
+func unite(names, more []string) []string {
+	for _, name := range more {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	values := make(map[string]float64, len(names))
+	for _, name := range names {
+		v, err := strconv.ParseFloat(name, 64)
+		if err != nil {
+			return names
+		}
+		values[name] = v
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(values[a], values[b]) })
+	return names
+}
+
+// spreadOver puts bins with names of their own on an axis of names.
+func spreadOver(axis, names []string, bins []float64) []float64 {
+	out := make([]float64, len(axis))
+	for i, v := range bins {
+		if at := slices.Index(axis, names[i]); at >= 0 {
+			out[at] += v
+		}
 	}
 	return out
 }

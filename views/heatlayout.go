@@ -31,6 +31,9 @@ const (
 	maxPartW  = 4
 )
 
+// spareLines is how many lines under a map can hold something worth seeing.
+const spareLines = 8
+
 // newHeatLayout fits a grid into w × h cells. onePart says that one projection
 // is shown; solid that half blocks can tell two layers apart by colour.
 func newHeatLayout(g *Grid, w, h int, onePart, solid bool) heatLayout {
@@ -68,33 +71,38 @@ func (l *heatLayout) fitCols(g *Grid, w int, onePart bool) {
 		groups-- // no gap behind the last one
 	}
 	dense := func(cell, gap int) int { return g.Dense*(cell+gap) + max(groups, 0) }
-	type fit struct{ denseW, denseGap, cellW, gap, parts int }
+	type fit struct{ denseW, denseGap, cellW, gap, parts, every int }
 	var tries []fit
 	if experts == 0 {
 		for cw := maxDenseW; cw > 0; cw-- {
-			tries = append(tries, fit{cw, 1, 0, 0, 1})
+			tries = append(tries, fit{cw, 1, 0, 0, 1, 1})
 		}
 	} else {
 		if parts > 1 {
 			for pw := maxPartW; pw > 0; pw-- {
-				tries = append(tries, fit{pw, 1, pw * parts, 1, parts})
+				tries = append(tries, fit{pw, 1, pw * parts, 1, parts, 1})
 			}
-			tries = append(tries, fit{1, 0, parts, 0, parts})
+			for _, every := range []int{2, 4, 8} { // a gap after every few experts still guides the eye
+				tries = append(tries, fit{1, 0, parts, 1, parts, every})
+			}
+			tries = append(tries, fit{1, 0, parts, 0, parts, 1})
 		}
 		for cw := maxCellW; cw > 0; cw-- {
-			tries = append(tries, fit{min(cw, 3), 1, cw, 1, 1})
+			tries = append(tries, fit{min(cw, 3), 1, cw, 1, 1, 1})
 		}
-		tries = append(tries, fit{1, 1, 2, 0, 1})
+		tries = append(tries, fit{1, 1, 2, 0, 1, 1})
 	}
-	tries = append(tries, fit{1, 0, 1, 0, 1})
+	tries = append(tries, fit{1, 0, 1, 0, 1, 1})
 	for _, f := range tries {
-		last := f.gap // the last column has no gap behind it
-		if experts == 0 {
-			last = f.denseGap
+		need := dense(f.denseW, f.denseGap)
+		if experts > 0 {
+			need += experts*f.cellW + (experts-1)/f.every*f.gap
+		} else {
+			need -= f.denseGap // the last column has no gap behind it
 		}
-		if dense(f.denseW, f.denseGap)+experts*(f.cellW+f.gap)-last <= w {
+		if need <= w {
 			l.parts = f.parts > 1
-			l.place(g, f.denseW, f.denseGap, f.cellW/f.parts, f.gap, f.parts, 1, 1, false)
+			l.place(g, f.denseW, f.denseGap, f.cellW/f.parts, f.gap, f.every, f.parts)
 			return
 		}
 	}
@@ -112,43 +120,64 @@ func (l *heatLayout) fitCols(g *Grid, w int, onePart bool) {
 	}
 	room = max(w-denseCols-gap, 1)
 	l.perCol = max((experts+room-1)/room, 1)
-	l.place(g, 1, 0, 1, 0, 1, perDense, l.perCol, true)
+	l.bucket(g, perDense)
 }
 
-// place lays the columns out from the left; tight leaves no gaps between groups
-// of dense columns.
-func (l *heatLayout) place(g *Grid, denseW, denseGap, cellW, gap, parts, perDense, perCol int, tight bool) {
+// place lays the columns out from the left, with a gap after every few experts.
+func (l *heatLayout) place(g *Grid, denseW, denseGap, cellW, gap, every, parts int) {
 	x := l.labelW
-	l.first = make([]int32, len(g.Cols))
-	add := func(from, to, w, part int) {
-		if part <= 0 {
-			for c := from; c < to; c++ {
-				l.first[c] = int32(len(l.cols))
-			}
-		}
-		l.cols = append(l.cols, heatCol{x, w, from, to, part})
-		x += w
-	}
-	for c := 0; c < g.Dense; c += perDense {
-		if c > 0 && !tight && g.Cols[c].Group != g.Cols[c-1].Group {
+	for c := range g.Dense {
+		if c > 0 && g.Cols[c].Group != g.Cols[c-1].Group {
 			x++
 		}
-		add(c, min(c+perDense, g.Dense), denseW, -1)
-		x += denseGap
+		l.add(g, x, c, c+1, denseW, -1)
+		x += denseW + denseGap
 	}
-	if g.Dense > 0 && g.Dense < len(g.Cols) {
+	if g.Dense > 0 {
 		x++
 	}
-	for c := g.Dense; c < len(g.Cols); c += perCol {
+	for c := g.Dense; c < len(g.Cols); c++ {
 		for p := range parts {
 			part := p
 			if parts == 1 {
 				part = -1
 			}
-			add(c, min(c+perCol, len(g.Cols)), cellW, part)
+			l.add(g, x, c, c+1, cellW, part)
+			x += cellW
 		}
-		x += gap
+		if (c-g.Dense+1)%every == 0 {
+			x += gap
+		}
 	}
+}
+
+// bucket lays columns out that stand for several of the grid, one cell each.
+func (l *heatLayout) bucket(g *Grid, perDense int) {
+	x := l.labelW
+	for c := 0; c < g.Dense; c += perDense {
+		l.add(g, x, c, min(c+perDense, g.Dense), 1, -1)
+		x++
+	}
+	if g.Dense > 0 {
+		x++
+	}
+	for c := g.Dense; c < len(g.Cols); c += l.perCol {
+		l.add(g, x, c, min(c+l.perCol, len(g.Cols)), 1, -1)
+		x++
+	}
+}
+
+// add appends a column that stands for columns from to to−1 of the grid.
+func (l *heatLayout) add(g *Grid, x, from, to, w, part int) {
+	if l.first == nil {
+		l.first = make([]int32, len(g.Cols))
+	}
+	if part <= 0 {
+		for c := from; c < to; c++ {
+			l.first[c] = int32(len(l.cols))
+		}
+	}
+	l.cols = append(l.cols, heatCol{x, w, from, to, part})
 }
 
 // fitRows chooses how high rows are in h lines, or how many layers share one.
@@ -167,6 +196,9 @@ func (l *heatLayout) fitRows(n, h int, solid bool) {
 	switch {
 	case 2*n <= h+1:
 		l.gapH = 1
+		if h+1-n*(tallest+1) < spareLines {
+			tallest++ // too little would be left over to be of use
+		}
 		l.cellH = min((h+1)/n-1, tallest)
 	case n <= h:
 	case solid:
