@@ -36,10 +36,10 @@ func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
 		used += 1 + Width(limits)
 	}
 	add(t.stateGlyph(NotYet), "not yet")
-	add(t.stateGlyph(NotFinite), "not finite")
 	if !s.Diverging {
 		add(t.clippedSample(), "deep clips")
 	}
+	add(t.stateGlyph(NotFinite), "not finite")
 	add(t.stateGlyph(Failed), "failed")
 	add(t.stateGlyph(Filtered), "filtered")
 	if n := s.Under + s.Over; n > 0 {
