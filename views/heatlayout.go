@@ -192,6 +192,8 @@ func (l *heatLayout) fitRows(n, h int, solid bool) {
 		}
 	}
 	tallest := max((cell+3)/2, 2) // a cell of the screen is about twice as high as wide
+	// With much room cells grow beyond the square, up to two thirds of the height.
+	tallest = max(tallest, min(2*cell, (2*h/3+1)/n-1))
 	l.rows = n
 	switch {
 	case 2*n <= h+1:

@@ -247,7 +247,7 @@ func (m *Map) draw() string {
 	room := m.h - used - len(foot)
 	if room >= 8 && m.w >= 40 {
 		foot = append(foot, spaces(m.w))
-		foot = append(foot, strings.Split(m.distribution(min(room-1, 14)), "\n")...)
+		foot = append(foot, strings.Split(m.distribution(min(room-1, 22)), "\n")...)
 	}
 	heat := m.heat.View()
 	if len(foot) == 0 {
