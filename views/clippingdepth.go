@@ -6,11 +6,36 @@ import "quantscope/kernels"
 // with the limit between shallow and deep. It is exactly h lines of exactly w
 // cells.
 func depthChart(th *Theme, series []Series, current int, log bool, w, h int) string {
-	hist := Histogram{Bins: series, Hi: 1, YLabel: "clip depth, % of blocks", Log: log}
+	series, hi := usedDepths(series)
+	hist := Histogram{Bins: series, Hi: hi, YLabel: "clip depth, % of blocks", Log: log}
 	if log {
 		hist.YLabel += ", log"
 	}
 	return markedHistogram(th, hist, chartLook{current: current, legend: true, marks: shallowMark}, w, h)
+}
+
+// leastDepths is how many bins of clip depth are drawn at the least, so that the
+// chart looks alike from one tensor to the next: up to 0.3.
+const leastDepths = 6
+
+// usedDepths leaves out the deep end where no variant has a block, in steps of a
+// tenth, and says what depth the last bin that is left reaches.
+func usedDepths(series []Series) ([]Series, float64) {
+	n := leastDepths
+	for _, s := range series {
+		for i, v := range s.Values {
+			if v != 0 {
+				n = max(n, i+1)
+			}
+		}
+	}
+	n = min(n+n%2, kernels.DepthBins)
+	out := make([]Series, len(series))
+	for i, s := range series {
+		s.Values = s.Values[:min(n, len(s.Values))]
+		out[i] = s
+	}
+	return out, float64(n) / kernels.DepthBins
 }
 
 // shallowMark is the limit between shallow and deep clipping.

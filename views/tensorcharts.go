@@ -14,7 +14,8 @@ import (
 // tensorChart is one histogram of a tap record, of all variants that have one.
 type tensorChart struct {
 	title  string
-	labels []string // of the bins; without any, they span 0 to 1
+	labels []string // of the bins; without any, they span 0 to hi
+	hi     float64
 	marks  []chartMark
 	series []Series // per cent of what the title counts
 	note   string   // instead of a chart
@@ -173,6 +174,7 @@ func clipChart(taps []tapOf) tensorChart {
 	for _, t := range taps {
 		c.series = append(c.series, Series{Clean(t.variant.Name), t.variant.ID, percents(t.tap.Depth[:], t.tap.Blocks)})
 	}
+	c.series, c.hi = usedDepths(c.series)
 	return c
 }
 
@@ -185,7 +187,7 @@ func (c *tensorChart) render(th *Theme, current int, log bool, w, h int) string 
 	if c.note != "" || len(c.series) == 0 {
 		return Block([]string{th.Title.Render(title), th.Dim.Render(Truncate(c.note, w))}, w, h)
 	}
-	hist := Histogram{Bins: c.series, Labels: c.labels, Hi: 1, Log: log}
+	hist := Histogram{Bins: c.series, Labels: c.labels, Hi: c.hi, Log: log}
 	return Fit(th.Title.Render(title), w) + "\n" + markedHistogram(th, hist, chartLook{current: current, marks: c.marks}, w, h-1)
 }
 
