@@ -45,12 +45,10 @@ func newTensor(s *Scene) *Tensor { return &Tensor{scene: s} }
 
 // Title is the tensor's name.
 func (p *Tensor) Title() string {
-	if t, ok := p.tensor(); ok {
-		title := "Tensor · " + Clean(t.Name)
+	if _, ok := p.tensor(); ok {
 		if g := p.grid(); g.pages > 1 {
-			title += fmt.Sprintf(" · page %d of %d", min(p.page, g.pages-1)+1, g.pages)
+			return fmt.Sprintf("Tensor · page %d of %d", min(p.page, g.pages-1)+1, g.pages)
 		}
-		return title
 	}
 	return "Tensor"
 }
