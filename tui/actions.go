@@ -5,6 +5,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"quantscope/sessions"
 	"quantscope/views"
 )
 
@@ -42,7 +43,7 @@ func (m *Model) offOneVariant() string {
 }
 
 func (m *Model) offProjection() string {
-	if len(m.projections()) < 2 {
+	if len(m.projections) < 2 {
 		return "the session has one projection"
 	}
 	return ""
@@ -96,12 +97,12 @@ func (m *Model) setMetric(x views.Metric) {
 	m.say("%s: %s", x.Name, x.Help)
 }
 
-// projections lists the projections of the session in the order in which the
+// projectionsOf lists the projections of tensors in the order in which the
 // checkpoint stores them.
-func (m *Model) projections() []string {
+func projectionsOf(tensors []sessions.Tensor) []string {
 	var out []string
-	for i := range m.scene.State.Tensors {
-		if p := m.scene.State.Tensors[i].Role.Projection; p != "" && !slices.Contains(out, p) {
+	for i := range tensors {
+		if p := tensors[i].Role.Projection; p != "" && !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}
@@ -110,7 +111,7 @@ func (m *Model) projections() []string {
 
 // cycleProjection goes from all projections to each of them and back.
 func (m *Model) cycleProjection() tea.Cmd {
-	all := append([]string{""}, m.projections()...)
+	all := append([]string{""}, m.projections...)
 	m.setProjection(all[(slices.Index(all, m.scene.Projection)+1)%len(all)])
 	return nil
 }

@@ -35,7 +35,9 @@ type Model struct {
 	panes   [paneCount]views.Pane
 	profile termenv.Profile
 	dark    bool
-	walked  int // the tensor that the walk over the worst ones went to last
+
+	projections []string // of the session's tensors
+	walked      int      // the tensor that the walk over the worst ones went to last
 
 	w, h    int
 	layout  Layout

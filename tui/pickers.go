@@ -138,7 +138,7 @@ func (m *Model) commands() []item {
 	for _, x := range views.Metrics() {
 		out = append(out, item{name: "metric " + x.Name, note: x.Help, tag: -1, what: func(m *Model) tea.Cmd { m.setMetric(x); return nil }})
 	}
-	for _, p := range m.projections() {
+	for _, p := range m.projections {
 		out = append(out, item{name: "projection " + p, tag: -1, what: func(m *Model) tea.Cmd { m.setProjection(p); return nil }})
 	}
 	for _, name := range views.ThemeNames() {

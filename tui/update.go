@@ -66,6 +66,7 @@ func (m *Model) takeUp(b sessions.Batch) {
 	}
 	if b.Reset != nil {
 		sc.Filter = refit(sc.Filter, st.Tensors)
+		m.projections = projectionsOf(st.Tensors)
 	}
 	if sc.Cursor >= len(st.Tensors) {
 		sc.Cursor = len(st.Tensors) - 1
