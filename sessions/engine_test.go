@@ -465,3 +465,29 @@ func TestDetailAndRowErrorsOfALiveRun(t *testing.T) {
 		}
 	}
 }
+
+// TestClockSetBack: the time of events never falls.
+func TestClockSetBack(t *testing.T) {
+	clock := &fixedClock{now: time.UnixMilli(1_700_000_000_000)}
+	st := &State{Tensors: make([]Tensor, 3)}
+	box := NewMailbox(clock)
+	r := newRecorder(nil, clock, 1_700_000_000_000, st, box, nil)
+	for _, step := range []time.Duration{time.Second, time.Second, -time.Hour, time.Second, 2 * time.Hour} {
+		clock.add(step)
+		r.take(post{event: newNote(EventFinding, -1, -1, note{})})
+	}
+	b, err := box.Next(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at []int64
+	for i, e := range b.Events {
+		if e.Seq != int64(i+1) {
+			t.Errorf("event %d has seq %d", i, e.Seq)
+		}
+		at = append(at, e.AtUS)
+	}
+	if want := []int64{1e6, 2e6, 2e6, 2e6, 3603e6}; !slices.Equal(at, want) {
+		t.Errorf("times %v, want %v", at, want)
+	}
+}

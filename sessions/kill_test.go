@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"maps"
 	"math/rand/v2"
@@ -175,8 +176,10 @@ func TestFollowEndsAsTheFile(t *testing.T) {
 	}
 	st := f.Snapshot()
 	var modes []RunState
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for closed := false; !closed; {
-		b, err := f.Next(t.Context(), 0)
+		b, err := f.Next(ctx, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

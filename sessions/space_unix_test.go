@@ -93,10 +93,16 @@ func TestReadOnlyFolder(t *testing.T) {
 	dir := t.TempDir()
 	job, _ := fakeJob(3)
 	runJob(t, job, filepath.Join(dir, "clean.qscope"), "f1")
-	p := startChild(t, "run "+filepath.Join(dir, "killed.qscope"))
-	if !p.until(childTensors) {
+	p := startChild(t, "hold "+filepath.Join(dir, "killed.qscope"))
+	if !p.until(1) {
 		t.Fatal("the child measures nothing")
 	}
+	f, err := OpenSession(filepath.Join(dir, "killed.qscope"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := f.Snapshot()
+	until(t, f, st, func() bool { return st.Progress.Done > 0 }) // it is in the file
 	if err := p.kill(); err == nil {
 		t.Fatal("the child was not killed")
 	}
