@@ -41,7 +41,7 @@ const (
 	threeColumns = 168
 	airyHeight   = 30
 
-	detailWidth = 54 // inner: name, shape and three variants beside each other
+	detailWidth = 48 // inner: a name and three variants beside each other; at 120 columns 16 experts of three projections have room beside it
 	worstWidth  = 46 // inner: place, value and a sparkline per variant
 	stripHeight = 2  // the detail under a narrow map
 )

@@ -309,7 +309,10 @@ func TestFileIsWaitedFor(t *testing.T) {
 	o := fixed()
 	var seen []int
 	o.Export = func(context.Context, string, string, string, bool) error { seen = append(seen, run.waited); return nil }
-	o.OpenReplay = func(string) (sessions.Player, error) { seen = append(seen, run.waited); return newFakePlay(demoState()), nil }
+	o.OpenReplay = func(string) (sessions.Player, error) {
+		seen = append(seen, run.waited)
+		return newFakePlay(demoState()), nil
+	}
 	d := drive(t, run, o, 120, 40)
 	d.Press("e", "enter")
 	run.measure(1000)
