@@ -52,10 +52,15 @@ func child(what string) int {
 	switch verb {
 	case "run":
 		err = childRun(path, childJob())
-	case "hold":
+	case "hold": // a number of tensors, then the path
+		var tensors int
+		if _, err = fmt.Sscanf(path, "%d ", &tensors); err != nil {
+			break
+		}
+		_, path, _ = strings.Cut(path, " ")
 		job := childJob()
 		job.Source.(*fakeSource).read = func(i int) error {
-			if i < childTensors/2 {
+			if i < tensors {
 				return nil
 			}
 			_, err := os.Stdin.Read(make([]byte, 1)) // until the parent lets go
@@ -76,11 +81,17 @@ func child(what string) int {
 	return 0
 }
 
+// hasty is a clock whose timers are early: a child commits so often that many
+// kills come in the middle of it.
+type hasty struct{ realClock }
+
+func (hasty) After(d time.Duration) <-chan time.Time { return realClock{}.After(d / 20) }
+
 // childRun runs the job and prints how many measurements are shown, a line a
 // batch.
 func childRun(path string, job *Job) error {
 	ctx := context.Background()
-	l, err := StartJob(ctx, job, Options{Session: path, Variants: strings.Split(childVariants, ","), Threads: 2})
+	l, err := StartJob(ctx, job, Options{Session: path, Variants: strings.Split(childVariants, ","), Threads: 2, Clock: hasty{}})
 	if err != nil {
 		return err
 	}
@@ -109,6 +120,9 @@ type process struct {
 	lines *bufio.Scanner
 	stdin io.WriteCloser
 }
+
+// hold asks a child to run and to stand still after so many tensors.
+func hold(tensors int, path string) string { return fmt.Sprintf("hold %d %s", tensors, path) }
 
 // startChild starts a child. It is killed at the latest when the test ends.
 func startChild(t *testing.T, what string) *process {

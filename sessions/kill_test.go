@@ -62,9 +62,12 @@ func TestKilledAndResumed(t *testing.T) {
 	const kills = 10
 	before := 0
 	for i := range kills {
-		p := startChild(t, "run "+path)
-		at := (i*len(want) + rng.IntN(len(want))) / (kills + 1)
-		if !p.until(max(at, before)) {
+		// Each child is allowed somewhat more than the last, so that none gets to
+		// the end, however late the kill comes.
+		most := childTensors * (i + 1) / (kills + 1)
+		p := startChild(t, hold(most, path))
+		at := before + 1 + rng.IntN(3*most-before)
+		if !p.until(at) {
 			t.Fatalf("kill %d: the child ended before measurement %d", i, at)
 		}
 		if err := p.kill(); err == nil {
@@ -122,7 +125,7 @@ func TestKilledAndResumed(t *testing.T) {
 // a killed writer blocks nobody.
 func TestSecondWriterIsRefused(t *testing.T) {
 	path := sessionPath(t)
-	p := startChild(t, "hold "+path)
+	p := startChild(t, hold(childTensors/2, path))
 	if !p.until(1) {
 		t.Fatal("the child measures nothing")
 	}

@@ -93,7 +93,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	dir := t.TempDir()
 	job, _ := fakeJob(3)
 	runJob(t, job, filepath.Join(dir, "clean.qscope"), "f1")
-	p := startChild(t, "hold "+filepath.Join(dir, "killed.qscope"))
+	p := startChild(t, hold(childTensors/2, filepath.Join(dir, "killed.qscope")))
 	if !p.until(1) {
 		t.Fatal("the child measures nothing")
 	}
