@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -260,5 +261,84 @@ func TestIsSession(t *testing.T) {
 	}
 	if _, err := IsSession(path + "x"); err == nil {
 		t.Error("a missing file can be looked at")
+	}
+}
+
+// TestHostileSessions have the right checksums and break the order that a writer
+// keeps. Nothing panics, whichever way they are read.
+func TestHostileSessions(t *testing.T) {
+	tap := bigTap(1)
+	payload := encodeTap(nil, &tap)
+	tapEvent := func(variant, tensor int) stored {
+		return stored{Event: Event{Kind: EventTap, Variant: variant, Tensor: tensor}, payload: payload, rec: NewRecord(variant, tensor, &tap)}
+	}
+	variant := func(id int) stored { return newVariantEvent(id, Variant{Name: "v", Effective: "v"}) }
+	for name, events := range map[string][]stored{
+		"a tap before its variant":           {tapEvent(0, 1), variant(0), tapEvent(0, 2)},
+		"a failure before its variant":       {newNote(EventFailed, 0, 1, note{}), variant(0)},
+		"a tap of a tensor that there isn't": {variant(0), tapEvent(0, 3), tapEvent(0, -1), tapEvent(-1, 0), tapEvent(1, 0)},
+		"a failure of one":                   {variant(0), newNote(EventFailed, 0, 99, note{}), newNote(EventFailed, 5, 0, note{})},
+		"findings about nothing":             {newNote(EventFinding, 77, -9, note{}), newNote(EventFallback, -5, 1<<40, note{Effective: "x"})},
+		"a variant that was left out":        {variant(1)},
+		"a variant twice":                    {variant(0), variant(0)},
+		"a second beginning":                 {newNote(EventCreated, -1, -1, note{Meta: &metaJSON{Tensors: 1 << 40}})},
+		"a kind of the future":               {newNote("hologram", -1, -1, note{Message: "?"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := sessionPath(t)
+			job, _ := fakeJob(3)
+			s, err := newSession(job, Options{Clock: realClock{}}, nil, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lock, err := lockSession(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := createAndOpen(t.Context(), path, lock, s.events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range events {
+				events[i].Seq = int64(len(s.events) + i + 1)
+			}
+			_ = f.append(t.Context(), events) // the typed tables may refuse: then nothing is there to be read
+			if err := f.close(); err != nil {
+				t.Fatal(err)
+			}
+			if f, err := OpenSession(path); err == nil {
+				st := f.Snapshot()
+				for v := range st.Variants {
+					Summarize(st, v)
+				}
+				for _, e := range st.Log {
+					if e.Variant < -1 || e.Variant >= len(st.Variants) || e.Tensor < -1 || e.Tensor >= len(st.Tensors) {
+						t.Errorf("the log has %+v", e)
+					}
+				}
+			} else if !errors.As(err, new(*FileError)) {
+				t.Error(err)
+			}
+			if p, err := OpenReplay(path, 64); err == nil {
+				p.Snapshot()
+				p.Step(1000)
+				if _, err := p.Next(t.Context(), 0); err != nil {
+					t.Error(err)
+				}
+				p.Step(-1000)
+				if _, err := p.Next(t.Context(), 0); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := Inspect(path); err != nil && !errors.As(err, new(*FileError)) {
+				t.Error(err)
+			}
+			_ = ExportJSONL(io.Discard, path)
+			if l, err := StartJob(t.Context(), job, Options{Session: path}); err == nil {
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }

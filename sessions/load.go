@@ -213,12 +213,16 @@ func (l *loaded) finish(lastTap *Record) {
 	}
 	for i := range l.notes {
 		e := &l.notes[i]
+		if e.Kind != EventVariant && !e.valid(len(st.Variants), len(st.Tensors)) {
+			l.damage.add(e.Seq) // it names what there is not
+			continue
+		}
 		st.Log = append(st.Log, e.Event)
 		st.Progress.State = nextRunState(st.Progress.State, e.Kind)
 		if e.Seq > st.LastSeq {
 			st.LastSeq, st.LastUS = e.Seq, e.AtUS
 		}
-		if e.Kind != EventFailed || !e.valid(len(st.Variants), len(st.Tensors)) {
+		if e.Kind != EventFailed {
 			continue
 		}
 		if st.Records != nil && e.Seq > st.Records[e.Variant][e.Tensor].Seq {

@@ -45,9 +45,13 @@ func OpenReplayClock(path string, speed float64, clock Clock) (Player, error) {
 // lastProgress is the progress that a fresh open of the session shows.
 func (t *timeline) lastProgress(st *State) Progress {
 	tr := newTracker(st.Tensors)
-	for i := range t.order {
-		if e := t.event(i); e.valid(len(tr.settled), len(st.Tensors)) {
-			tr.observe(&e)
+	for _, k := range t.order {
+		if k >= 0 {
+			if rec := &t.taps[k]; rec.Variant < len(tr.settled) {
+				tr.settle(rec.Variant, rec.Tensor, measured)
+			}
+		} else if e := &t.notes[^k]; e.valid(len(tr.settled), len(st.Tensors)) {
+			tr.observe(e)
 		}
 	}
 	end := State{Progress: tr.p}

@@ -158,9 +158,16 @@ func (e *engine) measure(v int, it item) {
 	e.settle(v, it.tensor)
 }
 
-// examine looks at a record for what no honest one shows.
+// examine looks at a record for what a person should know. What lies in the
+// weights rather than in the variant is said with the first variant that is
+// measured of a tensor.
 func (e *engine) examine(v, t int, tap *kernels.Tap) {
+	first := e.firstOf(t)
 	switch {
+	case tap.SumW2 == 0 && tap.Blocks > 0:
+		if first {
+			e.rec.note(EventFinding, v, t, note{Message: e.where(t) + ": every weight is zero", Code: "zero-matrix"})
+		}
 	case tap.SumW2 > 0 && tap.SumQ2 == 0:
 		e.rec.note(EventFinding, v, t, note{Message: e.where(t) + ": every weight became zero", Code: "all-zero"})
 	case identityBroken(tap):
@@ -170,6 +177,24 @@ func (e *engine) examine(v, t int, tap *kernels.Tap) {
 			Code:    "identity-gap", Value: &gap, Bound: &bound,
 		})
 	}
+	if tap.ScaleLow > 0 && first {
+		e.rec.note(EventFinding, v, t, note{
+			Message: fmt.Sprintf("%s: %d of %d block scales underflow E4M3 and are raised to 2⁻⁹, which no cosine shows", e.where(t), tap.ScaleLow, tap.Blocks),
+			Code:    "scale-underflow",
+		})
+	}
+}
+
+// firstOf says whether no variant has been measured of a tensor yet.
+func (e *engine) firstOf(t int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, ws := range e.work {
+		if ws[t] == settledWork {
+			return false
+		}
+	}
+	return true
 }
 
 // fail records that a tensor could not be measured.
