@@ -491,3 +491,45 @@ func TestClockSetBack(t *testing.T) {
 		t.Errorf("times %v, want %v", at, want)
 	}
 }
+
+// What lies in the weights is said once a tensor, not once a variant, and not
+// again when a variant is added later.
+func TestFindingsOfTheWeightsAreSaidOnce(t *testing.T) {
+	path := sessionPath(t)
+	job, _ := fakeJob(2)
+	parse := job.Parse
+	job.Parse = func(name string) (Quantizer, error) {
+		q, err := parse(name)
+		measure := q.Measure
+		q.Measure = func(m kernels.Matrix) (Measurement, error) {
+			got, err := measure(m)
+			got.Tap.SumW2, got.Tap.SumQ2, got.Tap.SumWQ, got.Tap.SumE2 = 0, 0, 0, 0
+			got.Tap.Blocks, got.Tap.ScaleLow = 16, 14
+			return got, err
+		}
+		return q, err
+	}
+	for _, variants := range [][]string{{"f0", "f1"}, {"f0", "f1", "f2"}} {
+		l, err := StartJob(t.Context(), job, Options{Session: path, Variants: variants, Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[int][]string{}
+	for _, e := range openState(t, path).Log {
+		if e.Kind == EventFinding {
+			_, what, _ := strings.Cut(e.Message, `": `)
+			got[e.Tensor] = append(got[e.Tensor], what)
+		}
+	}
+	want := []string{"every weight is zero", "14 of 16 block scales underflow E4M3 and are raised to 2⁻⁹, which no cosine shows"}
+	if diff := cmp.Diff(map[int][]string{0: want, 1: want}, got); diff != "" {
+		t.Error(diff)
+	}
+}
