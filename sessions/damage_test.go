@@ -134,7 +134,11 @@ func TestDamage(t *testing.T) {
 			case err != nil:
 				t.Fatal(err)
 			default:
-				checkSurvivors(t, f.Snapshot(), want, c.least, c.most, c.says, path)
+				st := f.Snapshot()
+				checkSurvivors(t, st, want, c.least, c.most, c.says, path)
+				if info, err := Inspect(path); err == nil && c.says == "" && (info.Progress.Done != st.Progress.Done || info.Progress.State != st.Progress.State) {
+					t.Errorf("inspected: %+v, opened: %+v", info.Progress, st.Progress)
+				}
 				p, err := OpenReplay(path, 1)
 				if err != nil {
 					t.Fatal(err)

@@ -23,7 +23,7 @@ type Info struct {
 	Modified time.Time // last change of the file or its log
 	Tensors  int
 	Variants []Variant
-	Progress Progress // no rates
+	Progress Progress // no rates, and not the variant
 	Writer   int      // process that writes it now, 0 where none does
 }
 
@@ -83,8 +83,12 @@ func Inspect(path string) (Info, error) {
 		info.Progress.Total = int64(info.Tensors) * int64(len(info.Variants))
 		err := c.QueryRowContext(ctx, "select count(*) filter (where not failed), count(*) filter (where failed) from taps").
 			Scan(&info.Progress.Done, &info.Progress.Failed)
-		if err != nil {
-			return &FileError{path, "read", err}
+		if err != nil { // the typed tables are not there; the events are
+			whole, err := load(ctx, r, nil)
+			if err != nil {
+				return err
+			}
+			info.Progress.Done, info.Progress.Failed = whole.st.Progress.Done, whole.st.Progress.Failed
 		}
 		return nil
 	})
