@@ -166,7 +166,11 @@ func (m *Model) headerLine(w int) (string, Rect) {
 		left += "  " + t.Accent.Render(views.Clean(name))
 	}
 	if meta.Summary != "" {
-		left += "  " + t.Dim.Render(views.Clean(meta.Summary))
+		summary := views.Clean(meta.Summary)
+		if meta.SourceBytes > 0 {
+			summary += " · " + size(float64(meta.SourceBytes))
+		}
+		left += "  " + t.Dim.Render(summary)
 	}
 	bar.X += 1 + room + 2
 	return " " + views.Fit(left, room) + "  " + status, bar

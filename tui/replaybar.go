@@ -68,16 +68,24 @@ func minutes(s int64) string {
 
 // rate is bytes per second in decimal units with three digits.
 func rate(bytes float64) string {
+	if text := size(bytes); text != "" {
+		return text + "/s"
+	}
+	return ""
+}
+
+// size is bytes in decimal units with three digits; "" for what is no number.
+func size(bytes float64) string {
 	if math.IsNaN(bytes) || math.IsInf(bytes, 0) {
 		return ""
 	}
-	for _, unit := range []string{"B/s", "kB/s", "MB/s", "GB/s"} {
+	for _, unit := range []string{"B", "kB", "MB", "GB"} {
 		if bytes < 999.5 {
 			return fmt.Sprintf("%s %s", threeDigits(bytes), unit)
 		}
 		bytes /= 1000
 	}
-	return fmt.Sprintf("%s TB/s", threeDigits(bytes))
+	return fmt.Sprintf("%s TB", threeDigits(bytes))
 }
 
 func threeDigits(x float64) string {
