@@ -46,11 +46,11 @@ type recorder struct {
 	progress    atomic.Pointer[Progress]
 }
 
-// post is what a recorder is sent: an event without its numbers, or the wish
-// that all before it be committed.
+// post is what a recorder is sent: events without their numbers, which are
+// committed together, or the wish that all before it be committed.
 type post struct {
-	event stored
-	flush chan error
+	events []stored
+	flush  chan error
 }
 
 func newRecorder(f *file, clock Clock, createdUnixMS int64, st *State, box *Mailbox, fail func(error)) *recorder {
@@ -66,11 +66,12 @@ func newRecorder(f *file, clock Clock, createdUnixMS int64, st *State, box *Mail
 	return r
 }
 
-// post sends an event to be recorded. It blocks only while the disk is behind
-// by thousands of records, and never once the recorder has ended.
-func (r *recorder) post(e stored) {
+// post sends events to be recorded, all or none of them. It blocks only while
+// the disk is behind by thousands of records, and never once the recorder has
+// ended.
+func (r *recorder) post(events ...stored) {
 	select {
-	case r.in <- post{event: e}:
+	case r.in <- post{events: events}:
 	case <-r.done:
 	}
 }
@@ -96,13 +97,13 @@ func newNote(kind EventKind, variant, tensor int, n note) stored {
 	return e
 }
 
-// tap posts a tap record.
-func (r *recorder) tap(variant, tensor int, t *kernels.Tap) {
-	r.post(stored{
+// newTapEvent is the event of a tap record, without its numbers.
+func newTapEvent(variant, tensor int, t *kernels.Tap) stored {
+	return stored{
 		Event:   Event{Kind: EventTap, Variant: variant, Tensor: tensor},
 		payload: encodeTap(make([]byte, 0, 384), t),
 		rec:     NewRecord(variant, tensor, t),
-	})
+	}
 }
 
 // flush returns when all that was posted before is in the file.
@@ -175,37 +176,43 @@ func (r *recorder) take(p post) bool {
 		p.flush <- r.err
 		return true
 	}
-	e := p.event
-	if r.err != nil && (e.Kind == EventTap || e.Kind == EventFailed) {
-		return false
-	}
-	r.seq++
-	r.lastUS = max(r.lastUS, r.clock.Now().UnixMicro()-r.created) // the machine's clock may be set back
-	e.Seq, e.AtUS = r.seq, r.lastUS
-	e.rec.Seq, e.rec.AtUS = e.Seq, e.AtUS
-	r.tracker.observe(&e)
-	switch e.Kind {
-	case EventTap:
-		r.box.Put(e.rec)
-	case EventFailed:
-		r.box.Put(e.rec)
-		r.box.Post(e.Event)
-	case EventVariant:
-		r.box.AddVariant(e.variant)
-		r.box.Post(e.Event)
-	default:
-		r.box.Post(e.Event)
+	atOnce := false
+	for i := range p.events {
+		e := &p.events[i]
+		if r.err != nil && e.ofTensor() {
+			continue
+		}
+		r.show(e)
+		if r.err == nil {
+			r.pending = append(r.pending, *e)
+			atOnce = atOnce || !e.ofTensor()
+		}
 	}
 	r.status()
-	if r.err != nil {
-		return false
-	}
-	r.pending = append(r.pending, e)
-	if len(r.pending) < commitRecords && e.ofTensor() {
+	if len(r.pending) < commitRecords && !atOnce {
 		return false
 	}
 	r.commit()
 	return true
+}
+
+// show numbers an event and hands it to the mailbox.
+func (r *recorder) show(e *stored) {
+	r.seq++
+	r.lastUS = max(r.lastUS, r.clock.Now().UnixMicro()-r.created) // the machine's clock may be set back
+	e.Seq, e.AtUS = r.seq, r.lastUS
+	e.rec.Seq, e.rec.AtUS = e.Seq, e.AtUS
+	r.tracker.observe(e)
+	switch e.Kind {
+	case EventTap:
+		r.box.Put(e.rec)
+		return
+	case EventFailed:
+		r.box.Put(e.rec)
+	case EventVariant:
+		r.box.AddVariant(e.variant)
+	}
+	r.box.Post(e.Event)
 }
 
 // status publishes the progress as it is now.

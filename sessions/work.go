@@ -147,42 +147,48 @@ func (e *engine) measure(v int, it item) {
 		e.fail(v, it.tensor, e.where(it.tensor)+": "+nonFinite(it.m, got.Tap.NaN, got.Tap.Inf), got.Tap.NaN, got.Tap.Inf)
 		return
 	}
+	events := []stored{newTapEvent(v, it.tensor, &got.Tap)}
 	if got.Effective != "" && got.Effective != q.Variant.Name {
-		e.rec.note(EventFallback, v, it.tensor, note{
+		events = append(events, newNote(EventFallback, v, it.tensor, note{
 			Message:   fmt.Sprintf("%s: %s in place of %s: %s", e.where(it.tensor), got.Effective, q.Variant.Name, got.Why),
 			Requested: q.Variant.Name, Effective: got.Effective,
-		})
+		}))
 	}
-	e.rec.tap(v, it.tensor, &got.Tap)
-	e.examine(v, it.tensor, &got.Tap)
+	// In one post: a kill must not keep the record and lose what is said of it.
+	e.rec.post(append(events, e.examine(v, it.tensor, &got.Tap)...)...)
 	e.settle(v, it.tensor)
 }
 
 // examine looks at a record for what a person should know. What lies in the
 // weights rather than in the variant is said with the first variant that is
 // measured of a tensor.
-func (e *engine) examine(v, t int, tap *kernels.Tap) {
+func (e *engine) examine(v, t int, tap *kernels.Tap) (findings []stored) {
+	find := func(n note) {
+		n.Message = e.where(t) + ": " + n.Message
+		findings = append(findings, newNote(EventFinding, v, t, n))
+	}
 	first := e.firstOf(t)
 	switch {
 	case tap.SumW2 == 0 && tap.Blocks > 0:
 		if first {
-			e.rec.note(EventFinding, v, t, note{Message: e.where(t) + ": every weight is zero", Code: "zero-matrix"})
+			find(note{Message: "every weight is zero", Code: "zero-matrix"})
 		}
 	case tap.SumW2 > 0 && tap.SumQ2 == 0:
-		e.rec.note(EventFinding, v, t, note{Message: e.where(t) + ": every weight became zero", Code: "all-zero"})
+		find(note{Message: "every weight became zero", Code: "all-zero"})
 	case identityBroken(tap):
 		gap, bound := Figure(tap.IdentityGap()), Figure(identityBound(tap))
-		e.rec.note(EventFinding, v, t, note{
-			Message: fmt.Sprintf("%s: rel2 and cosine contradict one another by %.3g (rounding explains %.3g)", e.where(t), float64(gap), float64(bound)),
+		find(note{
+			Message: fmt.Sprintf("rel2 and cosine contradict one another by %.3g (rounding explains %.3g)", float64(gap), float64(bound)),
 			Code:    "identity-gap", Value: &gap, Bound: &bound,
 		})
 	}
 	if tap.ScaleLow > 0 && first {
-		e.rec.note(EventFinding, v, t, note{
-			Message: fmt.Sprintf("%s: %d of %d block scales underflow E4M3 and are raised to 2⁻⁹, which no cosine shows", e.where(t), tap.ScaleLow, tap.Blocks),
+		find(note{
+			Message: fmt.Sprintf("%d of %d block scales underflow E4M3 and are raised to 2⁻⁹, which no cosine shows", tap.ScaleLow, tap.Blocks),
 			Code:    "scale-underflow",
 		})
 	}
+	return findings
 }
 
 // firstOf says whether no variant has been measured of a tensor yet.

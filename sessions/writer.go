@@ -232,9 +232,7 @@ func (f *file) close() error {
 		f.in.close()
 	}
 	if f.conn != nil {
-		// A reader in the middle of a look keeps the log; it is folded in later.
-		_, _ = f.conn.ExecContext(context.Background(), "pragma wal_checkpoint(truncate)")
-		errs = append(errs, f.conn.Close())
+		errs = append(errs, f.foldLog(), f.conn.Close())
 	}
 	if f.db != nil {
 		errs = append(errs, f.db.Close())
@@ -244,6 +242,22 @@ func (f *file) close() error {
 		errs = append(errs, f.lock.Release())
 	}
 	return errors.Join(errs...)
+}
+
+// foldLog brings the log into the file. A reader in the middle of a look may
+// keep that from being done to the end; the next writer then does it.
+func (f *file) foldLog() error {
+	var busy, frames, folded int
+	err := f.conn.QueryRowContext(context.Background(), "pragma wal_checkpoint(truncate)").Scan(&busy, &frames, &folded)
+	if err == nil || primaryCode(err) == sqlite3.SQLITE_BUSY || primaryCode(err) == sqlite3.SQLITE_LOCKED {
+		return nil
+	}
+	err = writeError(f.path, err)
+	var env *EnvError
+	if errors.As(err, &env) {
+		env.Reason += " (what was recorded is there, in part in " + filepath.Base(f.path) + "-wal: keep the two together)"
+	}
+	return err
 }
 
 // envError is an EnvError with the path said once.
