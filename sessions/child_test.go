@@ -45,6 +45,9 @@ func childJob() *Job {
 	return job
 }
 
+// childVerbs are requests of one system's tests.
+var childVerbs = map[string]func(path string) error{}
+
 // child does what is asked of a child process and returns its exit code.
 func child(what string) int {
 	verb, path, _ := strings.Cut(what, " ")
@@ -67,12 +70,13 @@ func child(what string) int {
 			return err
 		}
 		err = childRun(path, job)
-	case "full":
-		err = childFull(path)
-	case "readonly":
-		err = childReadOnly(path)
 	default:
-		err = fmt.Errorf("unknown request %q", what)
+		f := childVerbs[verb]
+		if f == nil {
+			err = fmt.Errorf("unknown request %q", what)
+			break
+		}
+		err = f(path)
 	}
 	if err != nil {
 		fmt.Println("error", err)

@@ -14,6 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+func init() {
+	childVerbs["full"] = childFull
+	childVerbs["readonly"] = childReadOnly
+}
+
 // The job of TestFullDisk writes some 7 MB, of which at most 2.5 MB in one
 // transaction: a limit between the two lets a part of it through.
 const (
