@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/recipe"
+	"quantscope/sessions"
 )
 
 // Exit codes, as docs/commands.md lists them.
@@ -55,14 +57,19 @@ func report(std streams, err error) int {
 func exitCode(err error) int {
 	var coded *exitError
 	var file *checkpoint.FileError
+	var session *sessions.FileError
+	var env *sessions.EnvError
+	var busy *sessions.BusyError
 	switch {
 	case errors.As(err, &coded):
 		return coded.code
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EFBIG), errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EFBIG), errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission),
+		errors.As(err, &env), errors.As(err, &busy):
 		return exitEnvironment
-	case errors.As(err, &file), errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &file), errors.As(err, &session), errors.Is(err, sessions.ErrNotSession), errors.Is(err, fs.ErrNotExist),
+		errors.Is(err, recipe.ErrNothing):
 		return exitBadInput
 	}
 	return exitUsage
