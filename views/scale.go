@@ -3,6 +3,7 @@ package views
 import (
 	"math"
 	"slices"
+	"sync"
 )
 
 // Scale maps values to colours: Lo and below is one end, Hi and above the other.
@@ -24,12 +25,15 @@ const robustTail = 0.01
 // percentile is the value at rank round(p·(n−1)) of the sorted values. Without
 // finite values both limits are 0.
 func RobustScale(values []float64) Scale {
-	finite := make([]float64, 0, len(values))
+	kept := scratch.Get().(*[]float64)
+	defer scratch.Put(kept)
+	finite := (*kept)[:0]
 	for _, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if v-v == 0 { // neither NaN nor ±Inf
 			finite = append(finite, v)
 		}
 	}
+	*kept = finite
 	s := Scale{Count: len(finite), NonFinite: len(values) - len(finite)}
 	if len(finite) == 0 {
 		return s
@@ -37,27 +41,36 @@ func RobustScale(values []float64) Scale {
 	n := float64(len(finite) - 1)
 	lo, hi := int(math.Round(robustTail*n)), int(math.Round((1-robustTail)*n))
 	s.Lo = nth(finite, lo)
-	s.Hi = nth(finite, hi)
-	for _, v := range finite {
-		switch {
-		case v < s.Lo:
+	s.Hi = nth(finite[lo:], hi-lo) // nothing before rank lo is larger than what follows
+	for _, v := range finite[:lo] {
+		if v < s.Lo {
 			s.Under++
-		case v > s.Hi:
+		}
+	}
+	for _, v := range finite[hi+1:] {
+		if v > s.Hi {
 			s.Over++
 		}
 	}
 	return s
 }
 
+// scratch lends the buffers in which values are put in order: a scale is made
+// anew in every frame of a run.
+var scratch = sync.Pool{New: func() any { return new([]float64) }}
+
 // SymmetricScale spans −m to m with m the 99th percentile of the finite
 // magnitudes; 0 is in the middle.
 func SymmetricScale(values []float64) Scale {
-	sizes := make([]float64, 0, len(values))
+	kept := scratch.Get().(*[]float64)
+	defer scratch.Put(kept)
+	sizes := (*kept)[:0]
 	for _, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if v-v == 0 { // neither NaN nor ±Inf
 			sizes = append(sizes, math.Abs(v))
 		}
 	}
+	*kept = sizes
 	s := Scale{Diverging: true, Count: len(sizes), NonFinite: len(values) - len(sizes)}
 	if len(sizes) == 0 {
 		return s
@@ -101,7 +114,8 @@ func (s Scale) level(v float64, n int) int {
 	return max(min(int(s.Place(v)*float64(n)), n-1), 0)
 }
 
-// nth is the value at rank k of the sorted values; it reorders them. Hoare's
+// nth is the value at rank k of the sorted values; it reorders them so that what
+// is smaller stands before rank k and what is larger after it. Hoare's
 // selection with a median of three as pivot takes linear time on average.
 func nth(v []float64, k int) float64 {
 	for len(v) > 12 {
