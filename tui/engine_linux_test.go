@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"quantscope/sessions"
+	"quantscope/tui/ptytest"
 )
 
 // ctrl+c in the middle of a real run ends the program at once; what was
@@ -16,14 +17,14 @@ import (
 func TestSmokeInterrupt(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	live := engine(t, "nvfp4", "nvfp4+mse", "nvfp4+mse_ge1", "nvfp4+4over6", "nvfp4+sweep")
-	p := openPTY(t, 120, 40)
-	ended := p.run(context.Background(), live, Options{})
-	p.until(0, "▶ nvfp4")
-	p.press("\x03")
+	p := ptytest.Open(t, 120, 40)
+	ended := runOn(context.Background(), p, live, Options{})
+	p.Until(0, "▶ nvfp4")
+	p.Press("\x03")
 	if err := <-ended; !errors.Is(err, ErrInterrupted) {
 		t.Errorf("Run: %v", err)
 	}
-	p.restored()
+	p.Restored()
 	begun := time.Now()
 	if err := live.Close(); err != nil {
 		t.Error(err)

@@ -42,12 +42,12 @@ func TestTerminalMatrix(t *testing.T) {
 		},
 		"NO_COLOR set": func(t *testing.T) {
 			term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color", "NO_COLOR=1"}, "--variant", "nvfp4")
-			term.until("240/240")
-			term.press("q")
-			if code := term.exit(); code != exitGood {
+			term.Until(0, "240/240")
+			term.Press("q")
+			if code := term.leave(); code != exitGood {
 				t.Errorf("exit %d", code)
 			}
-			if c := coloured(term.text()); len(c) > 0 {
+			if c := coloured(term.Written()); len(c) > 0 {
 				t.Errorf("%d colour sequences, the first %q", len(c), c[0])
 			}
 		},
@@ -56,19 +56,20 @@ func TestTerminalMatrix(t *testing.T) {
 			if code := term.exit(); code != exitGood {
 				t.Errorf("exit %d", code)
 			}
-			if out := term.text(); strings.Contains(out, "\x1b") || !strings.Contains(out, "nvfp4") {
+			term.Close() // then all that it wrote has been read
+			if out := term.Written(); strings.Contains(out, "\x1b") || !strings.Contains(out, "nvfp4") {
 				t.Errorf("not a plain report: %q", out)
 			}
 		},
 		"no truecolor": func(t *testing.T) {
 			term := openTerminal(t, 80, 24, []string{"TERM=xterm", "COLORTERM="}, "--variant", "nvfp4")
-			term.until("240/240")
-			term.press("q")
-			if code := term.exit(); code != exitGood {
+			term.Until(0, "240/240")
+			term.Press("q")
+			if code := term.leave(); code != exitGood {
 				t.Errorf("exit %d", code)
 			}
 			for _, no := range []string{"38;2;", "48;2;"} {
-				if strings.Contains(term.text(), no) {
+				if strings.Contains(term.Written(), no) {
 					t.Errorf("%q is written", no)
 				}
 			}
@@ -104,15 +105,15 @@ func TestTerminalMatrix(t *testing.T) {
 
 // smallTerminal opens a session where nothing fits, goes through its screens and
 // quits.
-func smallTerminal(t *testing.T, cols, rows int) {
+func smallTerminal(t *testing.T, cols, rows uint16) {
 	session := filepath.Join(t.TempDir(), "demo.qscope")
 	if o := command(t, "quantize", "demo", "--variant", "nvfp4", "--session", session); o.code != exitGood {
 		t.Fatalf("%+v", o)
 	}
 	term := openTerminal(t, cols, rows, []string{"TERM=xterm-256color"}, session)
-	term.until("\x1b[?1049h")
-	term.press("1248?qq")
-	if code := term.exit(); code != exitGood {
+	term.UntilRaw(0, "\x1b[?1049h")
+	term.Press("1248?qq")
+	if code := term.leave(); code != exitGood {
 		t.Errorf("exit %d", code)
 	}
 }
@@ -127,10 +128,10 @@ func interruptedRun(t *testing.T) {
 	}
 	session := filepath.Join(t.TempDir(), "run.qscope")
 	term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color"}, dir, "--variant", "nvfp4+sweep", "--session", session, "--threads", "1")
-	term.until("/192")
-	term.press("\x03")
+	term.Until(0, "/192")
+	term.Press("\x03")
 	start := time.Now()
-	if code := term.exit(); code != exitInterrupted {
+	if code := term.leave(); code != exitInterrupted {
 		t.Errorf("exit %d", code)
 	}
 	if d := time.Since(start); d > 2*time.Second {
@@ -143,5 +144,7 @@ func interruptedRun(t *testing.T) {
 	if info.Progress.Done >= 192 {
 		t.Errorf("the run was over before the key: %+v", info.Progress)
 	}
-	term.until("goes on") // the way to go on is said, below what was the screen
+	if !strings.Contains(term.Written(), "goes on") {
+		t.Errorf("the way to go on is not said: %q", tail(term.Written(), 500))
+	}
 }
