@@ -54,7 +54,7 @@ func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) 
 			fg = k.cells[a].fresh
 		}
 		if upper.state == Clipped || lower.state == Clipped {
-			if worse(upper.value, lower.value, h.scale) {
+			if worse(upper.value, lower.value, h.scale.Flip) {
 				b = a
 			}
 			p.glyphs(k.clipped[b], "╱", w)
