@@ -3,6 +3,7 @@ package sessions
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 )
 
@@ -46,6 +47,15 @@ func (e *EnvError) Error() string {
 
 // Unwrap is the cause.
 func (e *EnvError) Unwrap() error { return e.Err }
+
+// ExistsError says that a file stands where one was to be written. It is
+// fs.ErrExist.
+type ExistsError struct{ Path string }
+
+func (e *ExistsError) Error() string { return "sessions: " + e.Path + ": is there already" }
+
+// Is makes it fs.ErrExist.
+func (e *ExistsError) Is(target error) bool { return target == fs.ErrExist }
 
 // SettingsError says why a session cannot be gone on with: a setting that may
 // not change differs.

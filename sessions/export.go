@@ -117,7 +117,7 @@ func ExportFile(session, out, format string, force bool) error {
 		return fmt.Errorf("sessions: export format %q is not known (known: %s)", format, strings.Join(known, ", "))
 	}
 	if _, err := os.Lstat(out); err == nil && !force {
-		return &EnvError{Path: out, Reason: "is there already", Err: os.ErrExist}
+		return &ExistsError{Path: out}
 	}
 	if a, err := os.Stat(session); err == nil {
 		if b, err := os.Stat(out); err == nil && os.SameFile(a, b) {

@@ -50,6 +50,9 @@ func lockSession(path string) (*lockfile.Lock, error) {
 	case errors.As(err, &busy):
 		return nil, &BusyError{path, busy.Owner}
 	}
+	if _, statErr := os.Stat(filepath.Dir(path)); errors.Is(statErr, fs.ErrNotExist) {
+		return nil, &EnvError{Path: filepath.Dir(path), Reason: "no such folder, so " + filepath.Base(path) + " cannot be written there"}
+	}
 	return nil, envError(path, "cannot be written", err)
 }
 

@@ -332,8 +332,8 @@ func TestMissingInputs(t *testing.T) {
 	for _, args := range [][]string{{gone}, {"inspect", gone}, {"quantize", gone}, {"lint", gone}, {"replay", gone}, {"sessions", "info", gone}, {"sessions", "list", gone}, {"sessions", "export", gone, "--format", "csv"}} {
 		o := command(t, args...)
 		o.refused(t, exitBadInput)
-		if !strings.Contains(o.err, "gone") {
-			t.Errorf("%v does not name the file: %s", args, o.err)
+		if o.err != "quantscope: "+gone+": no such file or directory\n" {
+			t.Errorf("%v: %s", args, o.err)
 		}
 	}
 }
@@ -349,5 +349,39 @@ func TestCheckPairCommand(t *testing.T) {
 	}
 	if p.Verdict != "impossible" || !strings.Contains(p.Hint, "rel2") {
 		t.Errorf("%+v", p)
+	}
+}
+
+// The records of a session come out as data, and a file in the way is kept.
+func TestExportCommand(t *testing.T) {
+	dir := t.TempDir()
+	session := filepath.Join(dir, "demo.qscope")
+	if o := command(t, "quantize", "demo", "--variant", "nvfp4,nvfp4+mse", "--session", session); o.code != exitGood {
+		t.Fatalf("%+v", o)
+	}
+	if o := command(t, "sessions", "export", session); o.code != exitGood || strings.Count(o.out, "\n") != 480 {
+		t.Errorf("exit %d, %d lines of JSONL: %s", o.code, strings.Count(o.out, "\n"), o.err)
+	}
+	for _, format := range []string{"jsonl", "csv", "parquet"} {
+		out := filepath.Join(dir, "records."+format)
+		if o := command(t, "sessions", "export", session, "--out", out); o.code != exitGood {
+			t.Errorf("%s: %+v", format, o)
+		}
+		o := command(t, "sessions", "export", session, "--out", out)
+		o.refused(t, exitUsage)
+		if !strings.Contains(o.err, "--force") {
+			t.Errorf("the way out is not named: %s", o.err)
+		}
+		if o := command(t, "sessions", "export", session, "--out", out, "--force", "--json"); o.code != exitGood || !strings.Contains(o.out, `"bytes"`) {
+			t.Errorf("%s: %+v", format, o)
+		}
+	}
+	o := command(t, "quantize", "demo", "--session", filepath.Join(dir, "missing", "x.qscope"))
+	o.refused(t, exitEnvironment)
+	if !strings.Contains(o.err, "no such folder") {
+		t.Errorf("the folder is not named: %s", o.err)
+	}
+	if o := command(t, "sessions", "info", session); !strings.Contains(o.out, "identity") || !strings.Contains(o.out, "created") {
+		t.Errorf("%+v", o)
 	}
 }

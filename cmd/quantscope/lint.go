@@ -19,6 +19,11 @@ func openModel(path string) (*checkpoint.Checkpoint, *topology.Model, error) {
 	if path == "demo" {
 		open = func(string) (*checkpoint.Checkpoint, error) { return demo.Open() }
 	}
+	if path != "demo" {
+		if err := present(path); err != nil {
+			return nil, nil, err
+		}
+	}
 	c, err := open(path)
 	if err != nil {
 		return nil, nil, err

@@ -60,6 +60,11 @@ func quantize(ctx context.Context, std streams, source string, f runFlags) error
 	if err != nil {
 		return err
 	}
+	if source != "demo" {
+		if err := present(source); err != nil {
+			return err
+		}
+	}
 	feed, err := sessions.Start(ctx, o)
 	if err != nil {
 		return err

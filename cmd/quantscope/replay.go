@@ -23,6 +23,9 @@ terminal it prints the session's log with its times, then the table.`,
 			if speed < 0.25 || speed > 64 {
 				return usage(fmt.Errorf("--speed %g: from 0.25 to 64", speed))
 			}
+			if err := present(args[0]); err != nil {
+				return err
+			}
 			if asJSON || !std.terminal {
 				return printReplay(std, args[0], asJSON)
 			}

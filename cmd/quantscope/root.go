@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -60,16 +61,17 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 func workbench(ctx context.Context, std streams, what string, run runFlags, screen screenFlags) error {
 	saved := false
 	if what != "demo" {
-		if _, err := os.Stat(what); err != nil {
-			return badInput(fmt.Errorf("%s: %w", what, plainCause(err)))
+		err := present(what)
+		if err != nil {
+			return err
 		}
-		var err error
 		if saved, err = sessions.IsSession(what); err != nil {
 			return badInput(err)
 		}
 	}
+	plain := run.json || !std.terminal // one document is asked for, or nobody sits here
 	switch {
-	case saved && !std.terminal:
+	case saved && plain:
 		return printSession(std, what, run.json)
 	case saved:
 		feed, err := sessions.OpenSession(what)
@@ -77,7 +79,7 @@ func workbench(ctx context.Context, std streams, what string, run runFlags, scre
 			return err
 		}
 		return show(ctx, std, feed, screen)
-	case !std.terminal:
+	case plain:
 		if !run.json {
 			fmt.Fprintln(std.err, "quantscope: no interactive terminal: measuring, then a plain report")
 		}
@@ -94,12 +96,17 @@ func workbench(ctx context.Context, std streams, what string, run runFlags, scre
 	return show(ctx, std, feed, screen)
 }
 
-// plainCause is what went wrong with a path, without the path and the system
-// call that os puts before it.
-func plainCause(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return path.Err
+// present refuses a path where nothing is, in the words that a person expects.
+func present(path string) error {
+	_, err := os.Stat(path)
+	var cause *os.PathError
+	switch {
+	case errors.As(err, &cause) && errors.Is(err, fs.ErrPermission):
+		return environment(fmt.Errorf("%s: %w", path, cause.Err))
+	case errors.As(err, &cause):
+		return badInput(fmt.Errorf("%s: %w", path, cause.Err))
+	case err != nil:
+		return badInput(fmt.Errorf("%s: %w", path, err))
 	}
-	return err
+	return nil
 }

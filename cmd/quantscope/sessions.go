@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quantscope/sessions"
+	"quantscope/views"
 )
 
 func newSessions(std streams) *cobra.Command {
@@ -69,10 +71,7 @@ func newSessionsList(std streams) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := sessions.DefaultDir()
 			if len(args) == 1 {
-				dir, err = args[0], nil
-				if _, statErr := os.Stat(dir); statErr != nil {
-					err = badInput(fmt.Errorf("%s: %w", dir, plainCause(statErr)))
-				}
+				dir, err = args[0], present(args[0])
 			}
 			if err != nil {
 				return err
@@ -122,6 +121,9 @@ func newSessionsInfo(std streams) *cobra.Command {
 		Short: "Say where a session comes from and what it holds",
 		Args:  exactly(1, "sessions info takes one session file"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := present(args[0]); err != nil {
+				return err
+			}
 			info, err := sessions.Inspect(args[0])
 			if err != nil {
 				return err
@@ -136,16 +138,22 @@ func newSessionsInfo(std streams) *cobra.Command {
 					Info sessionLine `json:"info"`
 				}{document(args[0], st), lineOf(info)})
 			}
-			if err := printRun(std.out, args[0], st); err != nil {
-				return err
-			}
 			l := lineOf(info)
 			t := newReport(std.out)
+			t.line("%s", args[0])
+			t.line("  source    %s", views.Clean(l.Source))
+			t.line("  identity  %s", l.Identity)
+			t.line("  made by   quantscope %s, kernels %q", st.Meta.Program, st.Meta.KernelSet)
+			t.line("  created   %s, changed %s", l.Created.Format(time.RFC3339), l.Modified.Format(time.RFC3339))
+			t.line("  holds     %d events in %s", st.LastSeq, formatBytes(l.Bytes))
+			if l.Writer != 0 {
+				t.line("  written   by process %d at this moment", l.Writer)
+			}
 			t.line("")
-			t.line("identity  %s", l.Identity)
-			t.line("made by   quantscope %s, kernels %q", st.Meta.Program, st.Meta.KernelSet)
-			t.line("created   %s, changed %s, %s, %d events", l.Created.Format(time.RFC3339), l.Modified.Format(time.RFC3339), formatBytes(l.Bytes), st.LastSeq)
-			return t.err
+			if t.err != nil {
+				return t.err
+			}
+			return printRun(std.out, args[0], st)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
@@ -162,7 +170,11 @@ func newSessionsExport(std streams) *cobra.Command {
 Parquet). JSONL and CSV go to standard output unless --out names a file.`,
 		Args: exactly(1, "sessions export takes one session file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format == "" {
+			switch {
+			case format != "":
+			case out == "":
+				format = "jsonl"
+			default:
 				format = strings.TrimPrefix(filepath.Ext(out), ".")
 			}
 			write, ok := map[string]func(io.Writer, string) error{
@@ -170,6 +182,9 @@ Parquet). JSONL and CSV go to standard output unless --out names a file.`,
 			}[format]
 			if !ok {
 				return usage(fmt.Errorf("--format %q is none of jsonl, csv, parquet", format))
+			}
+			if err := present(args[0]); err != nil {
+				return err
 			}
 			if asJSON && out == "" {
 				return usage(errors.New("--json says what was written, so it needs --out"))
@@ -180,7 +195,11 @@ Parquet). JSONL and CSV go to standard output unless --out names a file.`,
 				}
 				return write(std.out, args[0])
 			}
-			if err := sessions.ExportFile(args[0], out, format, force); err != nil {
+			err := sessions.ExportFile(args[0], out, format, force)
+			if errors.Is(err, fs.ErrExist) {
+				return usage(fmt.Errorf("%s is there already; --force overwrites it", out))
+			}
+			if err != nil {
 				return err
 			}
 			info, err := os.Stat(out)
@@ -200,7 +219,7 @@ Parquet). JSONL and CSV go to standard output unless --out names a file.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&format, "format", "", "jsonl, csv or parquet (default: by --out's ending)")
+	fl.StringVar(&format, "format", "", "jsonl, csv or parquet (default: by --out's ending, else jsonl)")
 	fl.StringVar(&out, "out", "", "file to write")
 	fl.BoolVar(&force, "force", false, "overwrite --out")
 	fl.BoolVar(&asJSON, "json", false, "say in one JSON document what was written")
