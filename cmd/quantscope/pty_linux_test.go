@@ -15,7 +15,7 @@ import (
 // terminal is the program running in a terminal of its own.
 type terminal struct {
 	*ptytest.Terminal
-	t   *testing.T
+	t   testing.TB
 	cmd *exec.Cmd
 }
 
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // openTerminal starts the program with just the given environment.
-func openTerminal(t *testing.T, cols, rows uint16, env []string, args ...string) *terminal {
+func openTerminal(t testing.TB, cols, rows uint16, env []string, args ...string) *terminal {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -74,3 +74,23 @@ func (term *terminal) leave() int {
 }
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// BenchmarkStart is what a person waits for: from the start of the program to
+// the first screen, and to the end of the demo's 720 measurements, at 120×40.
+func BenchmarkStart(b *testing.B) {
+	var first, whole time.Duration
+	for b.Loop() {
+		begun := time.Now()
+		term := openTerminal(b, 120, 40, []string{"TERM=xterm-256color", "COLORTERM=truecolor"})
+		term.Until(0, "Clipping")
+		first += time.Since(begun)
+		term.Until(0, "720/720")
+		whole += time.Since(begun)
+		term.Press("q")
+		if code := term.leave(); code != exitGood {
+			b.Fatalf("exit %d", code)
+		}
+	}
+	b.ReportMetric(float64(first.Milliseconds())/float64(b.N), "first-screen-ms")
+	b.ReportMetric(float64(whole.Milliseconds())/float64(b.N), "measured-ms")
+}

@@ -16,7 +16,7 @@ import (
 type Terminal struct {
 	Slave *os.File
 
-	t      *testing.T
+	t      testing.TB
 	master *os.File
 	before unix.Termios
 
@@ -29,7 +29,7 @@ type Terminal struct {
 
 // Open makes a terminal of w×h cells. It is closed by Restored, Close or the end
 // of the test.
-func Open(t *testing.T, w, h uint16) *Terminal {
+func Open(t testing.TB, w, h uint16) *Terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
