@@ -312,8 +312,8 @@ func (p *Clipping) tensor(w, h int) string {
 			bins = 40
 		}
 		lines = append(lines, "",
-			th.Dim.Render(Fit("depth, here", 14))+style.Render(Sparkline(percents(one.depth[:], one.blocks), bins)),
-			th.Dim.Render(Fit("depth, all", 14))+style.Render(Sparkline(percents(whole.depth[:], whole.blocks), bins)),
+			th.Dim.Render(Fit("depth, here", 14))+style.Render(Sparkline(percents(one.depth.bins(), one.blocks), bins)),
+			th.Dim.Render(Fit("depth, all", 14))+style.Render(Sparkline(percents(whole.depth.bins(), whole.blocks), bins)),
 			th.Dim.Render(spaces(14)+Fit("0", bins-1)+"1"))
 	}
 	if h >= len(clipMeasures)+9+len(state.Variants) {

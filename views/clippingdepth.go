@@ -1,17 +1,70 @@
 package views
 
-import "quantscope/kernels"
+import (
+	"fmt"
+	"math"
+
+	"quantscope/kernels"
+)
 
 // depthChart draws clip depths of several variants, in per cent of all blocks,
 // with the limit between shallow and deep. It is exactly h lines of exactly w
 // cells.
 func depthChart(th *Theme, series []Series, current int, log bool, w, h int) string {
-	series, hi := usedDepths(series)
-	hist := Histogram{Bins: series, Hi: hi, YLabel: "clip depth, % of blocks", Log: log}
+	series, edges := usedDepths(series)
+	hist := Histogram{Bins: series, Edges: edges, Split: deepFrom, YLabel: "clip depth, % of blocks", Log: log}
 	if log {
 		hist.YLabel += ", log"
 	}
 	return markedHistogram(th, hist, chartLook{current: current, legend: true, marks: shallowMark}, w, h)
+}
+
+// depthParts are what clip depths are drawn in: the bins of a record, of which
+// the one that holds the limit between shallow and deep is cut in two there.
+type depthParts [kernels.DepthBins + 1]int64
+
+// straddling is the bin that holds the limit, and deepFrom the first part that
+// lies beyond it.
+const (
+	straddling = 1
+	deepFrom   = straddling + 1
+)
+
+// bins are the parts as equally wide bins, for a sparkline.
+func (p *depthParts) bins() []int64 {
+	return append([]int64{p[0], p[straddling] + p[deepFrom]}, p[deepFrom+1:]...)
+}
+
+// splitDepths tells by a record's own counts which blocks of a bin are shallow
+// and which deep; those with a subnormal scale are neither and left out. Without
+// such blocks the parts follow from the counts. With them the bins do not say
+// which are theirs: shallow ones are then taken from the shallow end on, and
+// deep ones in proportion to what is left, so that a record without deep blocks
+// has nothing beyond the limit, and the parts add up to the counts.
+func splitDepths[N uint32 | int64](bins *[kernels.DepthBins]N, shallow, deep int64) (parts depthParts) {
+	var left, before float64
+	for i, n := range bins {
+		of := max(int64(n), 0)
+		if i <= straddling {
+			take := max(min(of, shallow), 0)
+			parts[i], shallow, of = take, shallow-take, of-take
+		}
+		if i >= straddling {
+			parts[i+1] = of // shared out below
+			left += float64(of)
+		}
+	}
+	deep = max(deep, 0)
+	given := int64(0)
+	for i := deepFrom; i < len(parts); i++ {
+		before += float64(parts[i])
+		upTo := int64(0)
+		if left > 0 {
+			upTo = int64(math.Round(before / left * min(float64(deep), left)))
+		}
+		parts[i], given = upTo-given, upTo
+	}
+	return parts
 }
 
 // leastDepths is how many bins of clip depth are drawn at the least, so that the
@@ -19,26 +72,39 @@ func depthChart(th *Theme, series []Series, current int, log bool, w, h int) str
 const leastDepths = 6
 
 // usedDepths leaves out the deep end where no variant has a block, in steps of a
-// tenth, and says what depth the last bin that is left reaches.
-func usedDepths(series []Series) ([]Series, float64) {
-	n := leastDepths
+// tenth, and names the borders of the parts that are left: tenths, and the
+// limit. Parts are drawn equally wide.
+func usedDepths(series []Series) (out []Series, edges []string) {
+	bins := leastDepths
 	for _, s := range series {
 		for i, v := range s.Values {
 			if v != 0 {
-				n = max(n, i+1)
+				bins = max(bins, i)
 			}
 		}
 	}
-	n = min(n+n%2, kernels.DepthBins)
-	out := make([]Series, len(series))
+	bins = min(bins+bins%2, kernels.DepthBins)
+	out = make([]Series, len(series))
 	for i, s := range series {
-		s.Values = s.Values[:min(n, len(s.Values))]
+		s.Values = s.Values[:min(bins+1, len(s.Values))]
 		out[i] = s
 	}
-	return out, float64(n) / kernels.DepthBins
+	for i := range bins + 1 {
+		switch {
+		case i == straddling:
+			edges = append(edges, fmt.Sprintf("%.2f", float64(i)/kernels.DepthBins), fmt.Sprintf("1/%d", int(1/kernels.ShallowDepth)))
+		case i%2 == 0:
+			edges = append(edges, fmt.Sprintf("%.1f", float64(i)/kernels.DepthBins))
+		default:
+			edges = append(edges, "")
+		}
+	}
+	edges[0] = "0"
+	return out, edges
 }
 
-// shallowMark is the limit between shallow and deep clipping.
+// shallowMark is the limit between shallow and deep clipping: the border at
+// which the histogram is split.
 var shallowMark = []chartMark{{kernels.ShallowDepth, "1/16: beyond is deep"}}
 
 // chartLook is how a histogram is drawn: the variant current bright and before
@@ -51,12 +117,12 @@ type chartLook struct {
 
 // chartMark is an upright line in a chart, with its name.
 type chartMark struct {
-	at    float64 // on the horizontal axis
+	at    float64 // on the horizontal axis; where the histogram is split, the mark stands there
 	label string
 }
 
 // markedHistogram draws a histogram with upright lines in it, which need it to
-// have Lo and Hi. It is exactly h lines of exactly w cells.
+// have Lo and Hi or to be split. It is exactly h lines of exactly w cells.
 func markedHistogram(th *Theme, hist Histogram, look chartLook, w, h int) string {
 	bins := 0
 	for _, s := range hist.Bins {
@@ -73,11 +139,11 @@ func markedHistogram(th *Theme, hist Histogram, look chartLook, w, h int) string
 	for _, l := range labels {
 		left = max(left, Width(l.label)+1)
 	}
-	if h < 7 || bins == 0 || w < left+bins || hist.Labels == nil && !(hist.Hi > hist.Lo) {
+	if h < 7 || bins == 0 || w < left+bins+hist.extra() || hist.Labels == nil && hist.Edges == nil && !(hist.Hi > hist.Lo) {
 		return hist.Render(th, w, h)
 	}
 	c := newCanvas(w, rows)
-	plotH, each := rows-2, (w-left)/bins
+	plotH, each := rows-2, (w-left-hist.extra())/bins
 	for _, l := range labels {
 		c.text(left-1-Width(l.label), plotH-1-l.at, l.label, th.ink.dim)
 	}
@@ -86,7 +152,7 @@ func markedHistogram(th *Theme, hist Histogram, look chartLook, w, h int) string
 	}
 	for _, m := range look.marks {
 		for y := range plotH {
-			c.put(markColumn(hist, m, left, each*bins), y, "┊", th.ink.accent)
+			c.put(markColumn(hist, m, left, each, bins), y, "┊", th.ink.accent)
 		}
 	}
 	for _, front := range []bool{false, true} {
@@ -97,24 +163,28 @@ func markedHistogram(th *Theme, hist Histogram, look chartLook, w, h int) string
 		}
 	}
 	for i, m := range look.marks {
-		x := markColumn(hist, m, left, each*bins) + 2
+		x := markColumn(hist, m, left, each, bins) + 2
 		if n := Width(m.label); x+n > w {
 			x -= n + 3
 		}
 		c.text(x, i, m.label, th.ink.accent)
 	}
-	c.axisX(th, left, plotH, each*bins, hist.ticks(bins, each, 1))
+	c.axisX(th, left, plotH, each*bins+hist.extra(), hist.ticks(bins, each, 1))
 	return Block(append(head, c.lines(th)...), w, h)
 }
 
-// markColumn is the column of a mark in a plot of n cells from left on.
-func markColumn(h Histogram, m chartMark, left, n int) int {
+// markColumn is the column of a mark in a plot of bins from left on.
+func markColumn(h Histogram, m chartMark, left, each, bins int) int {
+	if h.Split > 0 {
+		return left + h.column(h.Split, each) - 1
+	}
+	n := each * bins
 	return left + min(int((m.at-h.Lo)/(h.Hi-h.Lo)*float64(n)+0.5), n-1)
 }
 
 // depthWidth is how wide a chart of n variants must be to show bars, one cell a
 // variant and bin, instead of marks.
-func depthWidth(n int) int { return 6 + n*kernels.DepthBins }
+func depthWidth(n int) int { return 7 + n*len(depthParts{}) }
 
 // dimmed is a theme in which a variant other than the current one is drawn
 // faintly, in its own colour.

@@ -3,7 +3,6 @@ package views
 import (
 	"math"
 
-	"quantscope/kernels"
 	"quantscope/sessions"
 )
 
@@ -13,7 +12,7 @@ type clipSum struct {
 	blocks, shallow, deep, subnormal, zero, clampHigh, clampLow int64
 	mass                                                        float64 // Σw² of the tensors whose clipped shares are known
 	shallowMass, deepMass                                       float64 // Σw² in clipped elements
-	depth                                                       [kernels.DepthBins]int64
+	depth                                                       depthParts
 }
 
 func (c *clipSum) add(r *sessions.Record) {
@@ -34,8 +33,9 @@ func (c *clipSum) add(r *sessions.Record) {
 		c.shallowMass += s
 		c.deepMass += d
 	}
-	for i, n := range r.Depth {
-		c.depth[i] += int64(n)
+	depth := splitDepths(&r.Depth, r.Shallow, r.Deep)
+	for i, n := range depth {
+		c.depth[i] += n
 	}
 }
 

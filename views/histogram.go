@@ -18,6 +18,8 @@ type Histogram struct {
 	Bins           []Series // values are counts or shares; all of the same length
 	Lo, Hi         float64  // what the first bin starts and the last one ends at
 	Labels         []string // of the bins, instead of Lo and Hi
+	Edges          []string // of the bins' borders, one more than bins, instead of Lo and Hi
+	Split          int      // a column stays free before this bin, for a mark; 0 is none
 	XLabel, YLabel string
 	Log            bool // bar heights are logarithmic, from a decade below the smallest
 }
@@ -50,7 +52,7 @@ func (h Histogram) Render(t *Theme, w, hgt int) string {
 	}
 	left++ // the axis itself
 	c := newCanvas(w, rows)
-	plotW, plotH := w-left, rows-2
+	plotW, plotH := w-left-h.extra(), rows-2
 	for _, l := range labels {
 		y := plotH - 1 - l.at
 		c.text(left-1-Width(l.label), y, l.label, t.ink.dim)
@@ -69,8 +71,24 @@ func (h Histogram) Render(t *Theme, w, hgt int) string {
 		values := rebin(s.Values, (len(s.Values)+size-1)/size)
 		h.drawSeries(t, c, values, i, each, left, plotH, scale)
 	}
-	c.axisX(t, left, plotH, each*bins, h.ticks(bins, each, size))
+	c.axisX(t, left, plotH, each*bins+h.extra(), h.ticks(bins, each, size))
 	return Block(append(head, c.lines(t)...), w, hgt)
+}
+
+// extra is the column that a split takes.
+func (h Histogram) extra() int {
+	if h.Split > 0 {
+		return 1
+	}
+	return 0
+}
+
+// column is where bin k begins, counted from the first one.
+func (h Histogram) column(k, each int) int {
+	if h.Split > 0 && k >= h.Split {
+		return k*each + 1
+	}
+	return k * each
 }
 
 // drawSeries draws one variant's bars, or marks where a bin is narrower than
@@ -90,18 +108,19 @@ func (h Histogram) drawSeries(t *Theme, c *canvas, values []float64, i, each, le
 		}
 		if wide == 0 { // over each other
 			if v > 0 {
-				c.put(left+k*each+each/2, plotH-1-min(eighths/8, plotH-1), mark, ink)
+				c.put(left+h.column(k, each)+each/2, plotH-1-min(eighths/8, plotH-1), mark, ink)
 			}
 			continue
 		}
-		for x := left + k*each + i*wide; x < left+k*each+(i+1)*wide; x++ {
+		first := left + h.column(k, each) + i*wide
+		for x := first; x < first+wide; x++ {
 			for y := range eighths / 8 {
 				c.put(x, plotH-1-y, "█", ink)
 			}
 			if rest := eighths % 8; rest > 0 {
 				c.put(x, plotH-1-eighths/8, bars[rest-1], ink)
 			}
-			if n > 1 && ink == "" && eighths > 0 && x == left+k*each+i*wide {
+			if n > 1 && ink == "" && eighths > 0 && x == first {
 				c.put(x, plotH-1-min((eighths+7)/8, plotH-1), mark, ink)
 			}
 		}
@@ -126,9 +145,20 @@ func (h Histogram) legend(t *Theme, w int) string {
 	return Truncate(strings.Join(parts, "  "), w)
 }
 
-// ticks are the labels under the bins: the bins' own, or round steps from Lo to
-// Hi.
+// ticks are the labels under the bins: the bins' own, their borders', or round
+// steps from Lo to Hi.
 func (h Histogram) ticks(bins, each, size int) []tick {
+	if h.Edges != nil {
+		var out []tick
+		for i := 0; i <= bins && i*size < len(h.Edges); i++ {
+			at := h.column(i, each)
+			if i == h.Split || i == bins {
+				at-- // the border itself, and the last cell of the axis
+			}
+			out = append(out, tick{max(at, 0), h.Edges[i*size]})
+		}
+		return out
+	}
 	if h.Labels != nil {
 		var out []tick
 		for i := 0; i < bins && i*size < len(h.Labels); i++ {

@@ -14,8 +14,9 @@ import (
 // tensorChart is one histogram of a tap record, of all variants that have one.
 type tensorChart struct {
 	title  string
-	labels []string // of the bins; without any, they span 0 to hi
-	hi     float64
+	labels []string // of the bins
+	edges  []string // of the bins' borders, instead
+	split  int      // bin before which a mark stands; 0 is none
 	marks  []chartMark
 	series []Series // per cent of what the title counts
 	note   string   // instead of a chart
@@ -171,10 +172,17 @@ func multiplierChart(taps []tapOf) tensorChart {
 // clipChart is the clip depths, as on the clipping screen.
 func clipChart(taps []tapOf) tensorChart {
 	c := tensorChart{title: "clip depth, % of blocks", marks: shallowMark}
+	apart := false
 	for _, t := range taps {
-		c.series = append(c.series, Series{Clean(t.variant.Name), t.variant.ID, percents(t.tap.Depth[:], t.tap.Blocks)})
+		depth := splitDepths(&t.tap.Depth, t.tap.Shallow, t.tap.Deep)
+		c.series = append(c.series, Series{Clean(t.variant.Name), t.variant.ID, percents(depth[:], t.tap.Blocks)})
+		apart = apart || t.tap.SubnormalClipped > 0
 	}
-	c.series, c.hi = usedDepths(c.series)
+	if apart {
+		c.title += ", subnormal scales left out"
+	}
+	c.series, c.edges = usedDepths(c.series)
+	c.split = deepFrom
 	return c
 }
 
@@ -187,7 +195,7 @@ func (c *tensorChart) render(th *Theme, current int, log bool, w, h int) string 
 	if c.note != "" || len(c.series) == 0 {
 		return Block([]string{th.Title.Render(title), th.Dim.Render(Truncate(c.note, w))}, w, h)
 	}
-	hist := Histogram{Bins: c.series, Labels: c.labels, Hi: c.hi, Log: log}
+	hist := Histogram{Bins: c.series, Labels: c.labels, Edges: c.edges, Split: c.split, Log: log}
 	return Fit(th.Title.Render(title), w) + "\n" + markedHistogram(th, hist, chartLook{current: current, marks: c.marks}, w, h-1)
 }
 
