@@ -63,7 +63,7 @@ func (m *Model) escape() tea.Cmd {
 }
 
 func (m *Model) cycleVariant() tea.Cmd {
-	m.scene.SetVariant((m.scene.Variant + 1) % len(m.scene.State.Variants))
+	m.showVariant((m.scene.Variant + 1) % len(m.scene.State.Variants))
 	m.sayVariant()
 	return nil
 }
@@ -75,7 +75,7 @@ func (m *Model) cycleBaseline() tea.Cmd {
 	if next == m.scene.Variant {
 		next = (next + 1) % n
 	}
-	m.scene.SetBaseline(next)
+	m.compareWith(next)
 	m.sayVariant()
 	return nil
 }
@@ -117,11 +117,16 @@ func (m *Model) cycleProjection() tea.Cmd {
 }
 
 func (m *Model) setProjection(p string) {
-	m.scene.SetProjection(p)
-	if p == "" {
+	sc := m.scene
+	sc.SetProjection(p)
+	m.followShown()
+	switch {
+	case p == "":
 		m.say("all projections: a cell shows the worst of them")
-	} else {
-		m.say("projection %s", p)
+	case sc.Cursor >= 0 && !sc.Shown(sc.Cursor):
+		m.say("esc clears the filter, which hides all of projection %s", views.Clean(p))
+	default:
+		m.say("projection %s", views.Clean(p))
 	}
 }
 

@@ -32,12 +32,7 @@ func (m *Model) filterKey(k tea.KeyMsg) tea.Cmd {
 			return nil // it stays, so that it can be mended
 		}
 		m.editing = nil
-		if f := m.scene.Filter; f.Text != "" {
-			if c := m.scene.Cursor; c >= 0 && !f.Shows(c) {
-				m.toWorst()
-			}
-			m.say("%s match %s", plural(f.Count, "tensor"), views.Clean(f.Text))
-		}
+		m.filterTaken()
 		return nil
 	case "esc":
 		before := m.editing.before
@@ -51,6 +46,23 @@ func (m *Model) filterKey(k tea.KeyMsg) tea.Cmd {
 		return m.findMatches(m.editing.line.text)
 	}
 	return nil
+}
+
+// filterTaken puts the cursor on the worst tensor that is left and says how many
+// there are.
+func (m *Model) filterTaken() {
+	f, sc := m.scene.Filter, m.scene
+	if f.Text == "" {
+		return
+	}
+	if sc.Cursor >= 0 && !sc.Shown(sc.Cursor) {
+		m.toWorst()
+	}
+	if sc.Cursor >= 0 && f.Count > 0 && !sc.Shown(sc.Cursor) {
+		m.say("p shows other projections: no match is of projection %s", views.Clean(sc.Projection))
+		return
+	}
+	m.say("%s match %s", plural(f.Count, "tensor"), views.Clean(f.Text))
 }
 
 // findMatches makes a filter of the text, outside the loop: a checkpoint has

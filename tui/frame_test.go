@@ -168,7 +168,7 @@ func TestNoColour(t *testing.T) {
 			t.Fatalf("after %s: an escape sequence in %q", keys, d.m.View()[i:min(i+20, len(d.m.View()))])
 		}
 	}
-	d.Press("1").Sees("[1 Map]", "[+mse ▲]")
+	d.Press("1", "V").Sees("[1 Map]", "[+mse ▲]")
 }
 
 // Terminals with fewer colours get no sequence that they do not know.

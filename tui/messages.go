@@ -97,6 +97,9 @@ func (f filterMsg) apply(m *Model) tea.Cmd {
 	}
 	m.filterErr = ""
 	m.scene.SetFilter(f.filter)
+	if m.editing == nil { // it was taken before it was made
+		m.filterTaken()
+	}
 	return nil
 }
 

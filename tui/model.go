@@ -36,6 +36,7 @@ type Model struct {
 	profile termenv.Profile
 	dark    bool
 
+	look        looking
 	projections []string // of the session's tensors
 	walked      int      // the tensor that the walk over the worst ones went to last
 
@@ -171,11 +172,10 @@ func (m *Model) show(s Screen) {
 		return
 	}
 	m.back = nil
+	m.giveBack()
 	m.screen, m.focus = s, s.Panes()[0]
-	if sc := m.scene; s == ScreenCompare && sc.Variant == sc.Baseline && len(sc.State.Variants) > 1 {
-		// A variant differs nowhere from itself: the next one is shown.
-		sc.SetVariant((sc.Baseline + 1) % len(sc.State.Variants))
-		m.sayVariant()
+	if s == ScreenCompare {
+		m.lend()
 	}
 	m.arrange()
 }

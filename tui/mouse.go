@@ -90,7 +90,7 @@ func (m *Model) clickSpan(spans []span, x int) tea.Cmd {
 		case s.screen != 0:
 			m.show(s.screen)
 		case s.variant >= 0:
-			m.scene.SetVariant(s.variant)
+			m.showVariant(s.variant)
 		case s.key != "":
 			return m.press(keyOf(s.key))
 		}

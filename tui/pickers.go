@@ -73,7 +73,7 @@ func (m *Model) acceptVariants(p *picker, at *item) tea.Cmd {
 	}
 	m.closeDialog()
 	if len(marked) == 0 {
-		m.scene.SetVariant(at.tag)
+		m.showVariant(at.tag)
 		return nil
 	}
 	run := m.src.runner
@@ -85,7 +85,7 @@ func (m *Model) pickBaseline() tea.Cmd {
 	var items []item
 	for _, v := range m.scene.State.Variants {
 		items = append(items, item{name: v.Name, tag: v.ID, on: v.ID == m.scene.Baseline, note: m.measured(v),
-			what: func(m *Model) tea.Cmd { m.scene.SetBaseline(v.ID); return nil }})
+			what: func(m *Model) tea.Cmd { m.compareWith(v.ID); return nil }})
 	}
 	m.open(newPicker("Compare with", "enter choose · esc close", items))
 	return nil
@@ -132,8 +132,8 @@ func (m *Model) commands() []item {
 	}
 	for _, v := range m.scene.State.Variants {
 		out = append(out,
-			item{name: "show " + v.Name, tag: -1, what: func(m *Model) tea.Cmd { m.scene.SetVariant(v.ID); return nil }},
-			item{name: "compare with " + v.Name, tag: -1, what: func(m *Model) tea.Cmd { m.scene.SetBaseline(v.ID); return nil }})
+			item{name: "show " + v.Name, tag: -1, what: func(m *Model) tea.Cmd { m.showVariant(v.ID); return nil }},
+			item{name: "compare with " + v.Name, tag: -1, what: func(m *Model) tea.Cmd { m.compareWith(v.ID); return nil }})
 	}
 	for _, x := range views.Metrics() {
 		out = append(out, item{name: "metric " + x.Name, note: x.Help, tag: -1, what: func(m *Model) tea.Cmd { m.setMetric(x); return nil }})

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -67,15 +68,12 @@ func (m *Model) takeUp(b sessions.Batch) {
 	if b.Reset != nil {
 		sc.Filter = refit(sc.Filter, st.Tensors)
 		m.projections = projectionsOf(st.Tensors)
+		if len(m.projections) > 0 && !slices.Contains(m.projections, sc.Projection) {
+			sc.Projection = ""
+		}
+		m.recallPlace()
 	}
-	if sc.Cursor >= len(st.Tensors) {
-		sc.Cursor = len(st.Tensors) - 1
-	}
-	if sc.Cursor < 0 && len(st.Tensors) > 0 {
-		sc.Cursor = 0
-	}
-	sc.Variant = clampID(sc.Variant, len(st.Variants))
-	sc.Baseline = clampID(sc.Baseline, len(st.Variants))
+	m.recallVariants()
 	sc.Touch()
 	for _, p := range m.panes {
 		p.Apply(b)
@@ -91,8 +89,6 @@ func refit(f views.Filter, tensors []sessions.Tensor) views.Filter {
 	return fresh
 }
 
-func clampID(id, n int) int { return max(min(id, n-1), 0) }
-
 // readClock takes the position of a replay.
 func (m *Model) readClock() {
 	if m.src.player != nil {
@@ -100,8 +96,9 @@ func (m *Model) readClock() {
 	}
 }
 
-// settle asks for what the scene needs and does not have: whoever moved the
-// cursor, its tensor's records follow.
+// settle notes where the person looks now and asks for what the scene needs and
+// does not have: whoever moved the cursor, its tensor's records follow.
 func (m *Model) settle() tea.Cmd {
+	m.remember()
 	return tea.Batch(m.fetchDetail(), m.fetchRows())
 }

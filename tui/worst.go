@@ -11,10 +11,7 @@ import (
 func (m *Model) badness(tensor int) (bad float64, ok bool) {
 	sc := m.scene
 	r, known := sc.Record(sc.Variant, tensor)
-	if !known || r.Failed || !sc.Filter.Shows(tensor) {
-		return 0, false
-	}
-	if p := sc.Projection; p != "" && sc.State.Tensors[tensor].Role.Projection != p {
+	if !known || r.Failed || !sc.Shown(tensor) {
 		return 0, false
 	}
 	v := sc.Metric.Of(&r)
@@ -69,10 +66,10 @@ func (m *Model) toWorst() {
 	m.walked = -1
 	m.walkWorst(-1)
 	for id := range m.scene.State.Tensors {
-		if m.scene.Filter.Shows(m.scene.Cursor) {
+		if m.scene.Shown(m.scene.Cursor) {
 			return
 		}
-		if m.scene.Filter.Shows(id) {
+		if m.scene.Shown(id) {
 			m.scene.SetCursor(id)
 		}
 	}
