@@ -105,8 +105,16 @@ func TestMultipliersShareAnAxis(t *testing.T) {
 	if len(c.series) != 2 || !slices.Equal(c.series[0].Values, []float64{0, 25, 75}) || !slices.Equal(c.series[1].Values, []float64{25, 75, 0}) {
 		t.Errorf("series %+v", c.series)
 	}
-	if c := multiplierChart([]tapOf{{&tap, &sessions.Variant{}}}); c.note == "" {
-		t.Error("no note without multipliers")
+	// One multiplier is no choice.
+	none := &sessions.Variant{ID: 2, Multipliers: []string{"1.0"}}
+	for _, v := range []*sessions.Variant{{}, none} {
+		if c := multiplierChart([]tapOf{{&tap, v}}); c.note != "no variant searches over multipliers" || c.series != nil {
+			t.Errorf("multipliers %q: note %q, series %v", v.Multipliers, c.note, c.series)
+		}
+	}
+	c = multiplierChart([]tapOf{{&tap, none}, {&tap, &sessions.Variant{ID: 1, Multipliers: []string{"1.1", "1.2"}}}})
+	if len(c.series) != 1 || c.series[0].Variant != 1 || !slices.Equal(c.labels, []string{"1.1", "1.2"}) {
+		t.Errorf("beside a search: labels %q, series %+v", c.labels, c.series)
 	}
 }
 

@@ -122,9 +122,11 @@ func codeChart(taps []tapOf) tensorChart {
 }
 
 // multiplierChart is the multipliers that scale searches have chosen. Variants
-// that search over different ones share an axis of all of them.
+// that search over different ones share an axis of all of them; one that has no
+// choice does not search, and is left out.
 func multiplierChart(taps []tapOf) tensorChart {
 	c := tensorChart{title: "chosen multipliers, % of blocks"}
+	taps = slices.DeleteFunc(slices.Clone(taps), func(t tapOf) bool { return len(t.variant.Multipliers) < 2 })
 	for _, t := range taps {
 		for _, l := range t.variant.Multipliers {
 			if !slices.Contains(c.labels, l) {
@@ -144,9 +146,6 @@ func multiplierChart(taps []tapOf) tensorChart {
 		return 1
 	})
 	for _, t := range taps {
-		if len(t.variant.Multipliers) == 0 {
-			continue
-		}
 		var all int64
 		for _, n := range t.tap.Multipliers {
 			all += n
