@@ -150,3 +150,21 @@ func TestMapMouse(t *testing.T) {
 		t.Error("a click on the header does something")
 	}
 }
+
+// The scale is locked by the root's key, on every screen; the map has none of its
+// own for it.
+func TestMapLeavesTheScaleToTheRoot(t *testing.T) {
+	sc := sceneFor(t, viewstest.Demo(), termenv.Ascii)
+	m := NewMap(sc)
+	m.SetSize(80, 24)
+	for _, key := range []string{"s", "L"} {
+		if handled, _ := m.HandleKey(keyMsg(key)); handled || sc.LockScale {
+			t.Errorf("%s: handled %v, locked %v", key, handled, sc.LockScale)
+		}
+	}
+	for _, k := range m.Keys() {
+		if slices.Contains(k.Keys, "s") || slices.Contains(k.Keys, "L") {
+			t.Errorf("the map lists %q", k.Label)
+		}
+	}
+}

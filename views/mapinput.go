@@ -34,8 +34,6 @@ func (m *Map) HandleKey(k tea.KeyMsg) (handled bool, cmd tea.Cmd) {
 	case "G":
 		to = m.nextWorst(-1)
 		m.hunt = to
-	case "s":
-		m.scene.SetLockScale(!m.scene.LockScale)
 	case "x":
 		m.clips, m.stale = !m.clips, true
 	default:
@@ -90,7 +88,6 @@ func (m *Map) Keys() []Key {
 		{Keys: []string{"home", "end", "pgup", "pgdown"}, Label: "home end pgup pgdn", Help: "to the edges"},
 		{Keys: []string{"g"}, Label: "g", Help: "next worst tensor", Disabled: worst},
 		{Keys: []string{"G"}, Label: "G", Help: "back to the one before", Disabled: worst},
-		{Keys: []string{"s"}, Label: "s", Help: "one colour scale for all variants"},
 		{Keys: []string{"x"}, Label: "x", Help: "clip marks"},
 	}
 }

@@ -43,7 +43,8 @@ func NewTensor(s *Scene) Pane { return newTensor(s) }
 
 func newTensor(s *Scene) *Tensor { return &Tensor{scene: s} }
 
-// Title is the tensor's name.
+// Title says which page is shown, where there are several; the tensor's name
+// heads the page itself.
 func (p *Tensor) Title() string {
 	if _, ok := p.tensor(); ok {
 		if g := p.grid(); g.pages > 1 {
