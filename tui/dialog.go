@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"fmt"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -42,10 +43,31 @@ func (m *Model) closeDialog() {
 func (m *Model) dialogRect() Rect {
 	const frameW, frameH = 4, 2
 	w, h := m.dialog.size(m, m.w, m.h)
-	w = max(w, views.Width(m.dialog.title())+4, views.Width(m.dialog.hint())+4)
+	const marks = 14 // of moreMarks, beside title and hint
+	w = max(w, views.Width(m.dialog.title())+marks, views.Width(m.dialog.hint())+marks)
 	w = max(min(w, m.w-frameW-2), 0)
-	h = max(min(h, m.h-frameH-2), 0)
+	h = max(min(h, m.h-frameH-4), 0) // the message line is left free
 	return Rect{(m.w - w) / 2, (m.h - h) / 2, w, h}
+}
+
+// scrolled is a dialog that may hold more lines than it shows. hidden counts
+// those before and behind what lines drew last.
+type scrolled interface{ hidden() (before, behind int) }
+
+// moreMarks say how many lines of a dialog are not shown.
+func moreMarks(d dialog) (above, below string) {
+	s, ok := d.(scrolled)
+	if !ok {
+		return "", ""
+	}
+	before, behind := s.hidden()
+	if before > 0 {
+		above = fmt.Sprintf(" ↑ %d more ", before)
+	}
+	if behind > 0 {
+		below = fmt.Sprintf(" ↓ %d more ", behind)
+	}
+	return above, below
 }
 
 // overlay draws the dialog over the lines of a screen, which it dims.
@@ -53,14 +75,15 @@ func (m *Model) overlay(screen []string) []string {
 	t, d, in := m.scene.Theme, m.dialog, m.dialogRect()
 	content := d.lines(m, in.W, in.H)
 	outer := in.W + 4
-	edge := func(left, right, text string, styled func(...string) string) string {
+	above, below := moreMarks(d)
+	edge := func(left, right, text, more string, styled func(...string) string) string {
 		if text != "" {
-			text = " " + views.Truncate(text, outer-6) + " "
+			text = " " + views.Truncate(text, outer-7-views.Width(more)) + " "
 		}
-		fill := strings.Repeat("─", max(outer-3-views.Width(text), 0))
-		return t.Dim.Render(left+"─") + styled(text) + t.Dim.Render(fill+right)
+		fill := strings.Repeat("─", max(outer-4-views.Width(text)-views.Width(more), 0))
+		return t.Dim.Render(left+"─") + styled(text) + t.Dim.Render(fill) + t.Accent.Render(more) + t.Dim.Render("─"+right)
 	}
-	box := []string{edge("╭", "╮", d.title(), t.Title.Render)}
+	box := []string{edge("╭", "╮", d.title(), above, t.Title.Render)}
 	side := t.Dim.Render("│")
 	for y := range in.H {
 		line := ""
@@ -69,7 +92,7 @@ func (m *Model) overlay(screen []string) []string {
 		}
 		box = append(box, side+" "+views.Fit(line, in.W)+" "+side)
 	}
-	box = append(box, edge("╰", "╯", d.hint(), t.Dim.Render))
+	box = append(box, edge("╰", "╯", d.hint(), below, t.Dim.Render))
 
 	// Blanks are left without a style: one that runs over the end of a line shows
 	// where text is copied.

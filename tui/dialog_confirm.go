@@ -34,7 +34,7 @@ func (c *confirm) size(*Model, int, int) (int, int) {
 func (c *confirm) lines(m *Model, w, h int) []string {
 	var out []string
 	for _, line := range c.text {
-		out = append(out, m.scene.Theme.Text.Render(views.Truncate(views.Clean(line), w)))
+		out = append(out, m.scene.Theme.Text.Render(views.TruncateMiddle(views.Clean(line), w)))
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"strings"
+
 	tea "github.com/charmbracelet/bubbletea"
 
 	"quantscope/views"
@@ -25,44 +27,56 @@ func (h *helpText) hint() string  { return "↑↓ scroll · esc close" }
 func (h *helpText) typing() bool  { return false }
 
 // helpWidth holds the longest label, help text and reason.
-const helpWidth = 84
+const helpWidth = 92
 
-func (h *helpText) size(_ *Model, _, screen int) (int, int) {
-	return helpWidth, min(h.count(), screen)
+func (h *helpText) size(m *Model, w, screen int) (int, int) {
+	return helpWidth, min(len(h.text(m, min(helpWidth, w-6))), screen)
 }
 
-// count is the number of lines: a heading and a blank line a section.
-func (h *helpText) count() int {
-	n := 0
-	for _, s := range h.sections {
-		n += len(s.Keys) + 2
-	}
-	return n - 1
-}
-
-func (h *helpText) lines(m *Model, w, height int) []string {
+// text is all of the help in lines of at most w cells: a heading and the keys
+// of each section, with a blank line between sections.
+func (h *helpText) text(m *Model, w int) []string {
 	t := m.scene.Theme
+	column := 0
+	for _, s := range h.sections {
+		for _, k := range s.Keys {
+			column = max(column, views.Width(keyLabel(k.Keys)))
+		}
+	}
+	column = min(column, max(w/3, 1))
+	indent := 2 + column + 2
 	var all []string
 	for i, s := range h.sections {
 		if i > 0 {
 			all = append(all, "")
 		}
-		all = append(all, t.Title.Render(s.Title))
+		all = append(all, views.Truncate(t.Title.Render(s.Title), w))
 		for _, k := range s.Keys {
-			label, text := t.Accent, t.Text
+			label, text, words := t.Accent, t.Text, k.Help
 			if k.Disabled != "" {
 				label, text = t.Faint, t.Faint
+				screen := strings.TrimSuffix(k.Help, " screen") // which its reason begins with
+				words += " (" + strings.TrimPrefix(k.Disabled, screen+": ") + ")"
 			}
-			line := "  " + label.Render(views.Fit(k.Label, 10)) + " " + text.Render(k.Help)
-			if k.Disabled != "" {
-				line += t.Faint.Render(" (" + k.Disabled + ")")
+			left := label.Render(views.Fit(keyLabel(k.Keys), column))
+			for _, line := range wrap(words, w-indent) {
+				all = append(all, views.Truncate("  "+left+"  "+text.Render(line), w))
+				left = views.Fit("", column)
 			}
-			all = append(all, views.Truncate(line, w))
 		}
 	}
+	return all
+}
+
+func (h *helpText) lines(m *Model, w, height int) []string {
+	all := h.text(m, w)
 	h.total, h.page = len(all), max(height, 1)
 	h.scroll(0)
 	return all[h.top:min(h.top+height, len(all))]
+}
+
+func (h *helpText) hidden() (before, behind int) {
+	return h.top, max(h.total-h.top-h.page, 0)
 }
 
 func (h *helpText) scroll(by int) {

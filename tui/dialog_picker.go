@@ -163,6 +163,10 @@ func (p *picker) item() *item {
 	return &p.items[p.shown[p.at]]
 }
 
+func (p *picker) hidden() (before, behind int) {
+	return p.top, max(len(p.shown)-p.top-p.page, 0)
+}
+
 func (p *picker) scroll(by int) {
 	p.at = max(min(p.at+by, len(p.shown)-1), 0)
 }

@@ -170,10 +170,11 @@ func (m *Model) messageLine(w int) string {
 	switch {
 	case m.editing != nil:
 		text = m.filterView(in)
+	// A file's name and the reason of an error stand at the end.
 	case m.note.text != "" && m.note.bad:
-		text = t.Bad.Render("✗ " + views.Clean(m.note.text))
+		text = t.Bad.Render(views.TruncateMiddle("✗ "+views.Clean(m.note.text), in))
 	case m.note.text != "":
-		text = t.Text.Render(views.Clean(m.note.text))
+		text = t.Text.Render(views.TruncateMiddle(views.Clean(m.note.text), in))
 	default:
 		text = m.problemLine(in)
 	}

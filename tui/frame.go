@@ -124,20 +124,7 @@ func (m *Model) paneTitle(p Placed) string {
 // and how far the run is.
 func (m *Model) smallLines() []string {
 	text := fmt.Sprintf("quantscope needs %d×%d, this is %d×%d: %s", MinWidth, MinHeight, m.w, m.h, m.progressWords())
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = word
-		case views.Width(line)+1+views.Width(word) <= m.w:
-			line += " " + word
-		default:
-			lines = append(lines, line)
-			line = word
-		}
-	}
-	lines = append(lines, line)
+	lines := wrap(text, m.w)
 	if len(lines) > m.h {
 		lines = lines[:m.h]
 	}
@@ -145,6 +132,25 @@ func (m *Model) smallLines() []string {
 		lines[i] = views.Truncate(lines[i], m.w)
 	}
 	return lines
+}
+
+// wrap sets a text in lines of at most w cells, or of one word where that is
+// wider. There is always one.
+func wrap(text string, w int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case views.Width(line)+1+views.Width(word) <= w:
+			line += " " + word
+		default:
+			lines = append(lines, line)
+			line = word
+		}
+	}
+	return append(lines, line)
 }
 
 // progressWords is the state of the run without marks.
@@ -163,17 +169,31 @@ func (m *Model) headerLine(w int) (string, Rect) {
 	room := max(w-2-statusWidth-2, 0)
 	left := t.Title.Render("quantscope")
 	if name := openName(meta); name != "" {
-		left += "  " + t.Accent.Render(views.Clean(name))
+		left += "  " + t.Accent.Render(views.TruncateMiddle(views.Clean(name), room-views.Width(left)-2))
 	}
-	if meta.Summary != "" {
-		summary := views.Clean(meta.Summary)
-		if meta.SourceBytes > 0 {
-			summary += " · " + size(float64(meta.SourceBytes))
-		}
+	if summary := summaryOf(meta, room-views.Width(left)-2); summary != "" {
 		left += "  " + t.Dim.Render(summary)
 	}
 	bar.X += 1 + room + 2
 	return " " + views.Fit(left, room) + "  " + status, bar
+}
+
+// summaryOf is what the checkpoint is and how large, as many whole items of it
+// as w cells hold.
+func summaryOf(meta sessions.Meta, w int) string {
+	const between = " · "
+	if meta.Summary == "" {
+		return ""
+	}
+	text := views.Clean(meta.Summary)
+	if meta.SourceBytes > 0 {
+		text += between + size(float64(meta.SourceBytes))
+	}
+	items := strings.Split(text, between)
+	for len(items) > 0 && views.Width(strings.Join(items, between)) > w {
+		items = items[:len(items)-1]
+	}
+	return strings.Join(items, between)
 }
 
 // openName is a short name of the checkpoint.

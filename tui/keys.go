@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
-
-	"quantscope/views"
 )
 
 // action is one row of the root's key table: it feeds dispatch, the footer, the
@@ -216,39 +214,3 @@ var keyTypes = func() map[string]tea.KeyType {
 	}
 	return types
 }()
-
-// KeySection is one part of the table of keys.
-type KeySection struct {
-	Title string
-	Keys  []views.Key
-}
-
-// keySections is what help and docs list: the root's keys by group, then those
-// of the panes, the given ones first.
-func keySections(m *Model, first PaneID) []KeySection {
-	var out []KeySection
-	add := func(id PaneID) {
-		keys := m.panes[id].Keys()
-		if len(keys) > 0 {
-			out = append(out, KeySection{paneNames[id] + " pane", keys})
-		}
-	}
-	if first < paneCount {
-		add(first)
-	}
-	for _, group := range []string{groupScreens, groupMove, groupLook, groupRun, groupTools} {
-		s := KeySection{Title: group}
-		for i := range rootActions {
-			if a := &rootActions[i]; a.group == group {
-				s.Keys = append(s.Keys, views.Key{Keys: a.keys, Label: a.label, Help: a.name, Disabled: a.why(m)})
-			}
-		}
-		out = append(out, s)
-	}
-	for id := range paneCount {
-		if id != first {
-			add(id)
-		}
-	}
-	return out
-}

@@ -2,12 +2,14 @@ package tui
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/google/go-cmp/cmp"
 
 	"quantscope/sessions"
 	"quantscope/views"
@@ -173,4 +175,99 @@ func TestFuzzy(t *testing.T) {
 	better("log", "log screen", "lock the colour scale over all variants")
 	better("mse", "show nvfp4+mse", "next metric screen elsewhere")
 	better("nsc", "next screen", "pins of colour")
+}
+
+// Help lists each key that docs/keys.md lists, at every width whole, and none
+// of them twice with different words in one pane.
+func TestHelpListsEveryKey(t *testing.T) {
+	for _, screen := range []string{"1", "2", "4", "8", "1 enter"} {
+		d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), 80, 24)
+		d.Press(strings.Fields(screen)...)
+		d.Press("?")
+		h := d.m.dialog.(*helpText)
+		in := d.m.dialogRect()
+		all := strings.Join(h.text(d.m, in.W), "\n")
+		if strings.Contains(all, "…") {
+			t.Errorf("screen %s: help is cut:\n%s", screen, all)
+		}
+		listed := map[string]bool{}
+		for _, s := range h.sections {
+			for _, row := range s.Keys {
+				if !strings.Contains(all, "  "+keyLabel(row.Keys)+" ") {
+					t.Errorf("screen %s: help does not list %q of %s", screen, keyLabel(row.Keys), s.Title)
+				}
+				for _, key := range row.Keys {
+					listed[key] = true
+				}
+			}
+		}
+		for _, s := range KeyTable() {
+			for _, row := range s.Keys {
+				for _, key := range row.Keys {
+					if !listed[key] {
+						t.Errorf("screen %s: help does not list %q of %s", screen, key, s.Title)
+					}
+				}
+			}
+		}
+		for _, key := range []string{"g", "G"} {
+			n := 0
+			for _, s := range h.sections {
+				if s.Title == groupMove || s.Title == paneNames[d.m.focus]+" pane" {
+					for _, row := range s.Keys {
+						if slices.Contains(row.Keys, key) {
+							n++
+						}
+					}
+				}
+			}
+			if n != 1 && !(screen == "8" && key == "G") { // the log's own end
+				t.Errorf("screen %s: %q is listed %d times", screen, key, n)
+			}
+		}
+	}
+}
+
+// The table of keys says the same whatever the panes show.
+func TestKeyTableIsSteady(t *testing.T) {
+	want := KeyTable()
+	d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), 80, 24)
+	for id := range paneCount {
+		for _, s := range []Screen{ScreenMap, ScreenClipping, ScreenCompare, ScreenLog, ScreenTensor} {
+			if slices.Contains(s.Panes(), id) {
+				d.m.screen, d.m.focus = s, id
+			}
+		}
+		d.m.arrange()
+		for _, row := range d.m.panes[id].Keys() {
+			for _, key := range row.Keys {
+				d.m.panes[id].HandleKey(keyOf(key))
+				if diff := cmp.Diff(want, d.m.keyTable()); diff != "" {
+					t.Fatalf("%s pane, after %s: %s", paneNames[id], key, diff)
+				}
+			}
+		}
+	}
+}
+
+// A dialog that holds more than it shows says how much, before and behind.
+func TestDialogsSayWhatFollows(t *testing.T) {
+	for _, keys := range []string{":", "?", "M", "v"} {
+		o := fixed()
+		for i := range 30 {
+			o.Known = append(o.Known, Known{Name: fmt.Sprint("method", i)})
+		}
+		d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), o, 80, 16)
+		d.Press(keys).Sees("↓ ", " more ─").Misses("↑ 1 more")
+		before, behind := d.m.dialog.(scrolled).hidden()
+		d.Sees(fmt.Sprintf("↓ %d more", behind))
+		if before != 0 {
+			t.Errorf("%s: %d lines before the first", keys, before)
+		}
+		d.Press("pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown").Sees("↑ ").Misses(" more ─╯")
+		d.Resize(80, 24)
+		fits(t, d.m.View(), 80, 24)
+	}
+	d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), 80, 24)
+	d.Press("B").Misses(" more ")
 }

@@ -2,10 +2,96 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"quantscope/sessions"
+	"quantscope/views"
 )
+
+// KeySection is one part of the table of keys.
+type KeySection struct {
+	Title string
+	Keys  []views.Key
+}
+
+// rootKeysOf are the keys with which a pane does what the root's action of the
+// same key says; they are listed once, with the root's.
+var rootKeysOf = [paneCount][]string{
+	PaneMap:   {"g", "G"},
+	PaneWorst: {"g", "G"},
+}
+
+// ownKeys are the rows of a pane's table that the root's does not list.
+func (m *Model) ownKeys(id PaneID) []views.Key {
+	var out []views.Key
+	for _, k := range m.panes[id].Keys() {
+		if !slices.ContainsFunc(k.Keys, func(key string) bool { return slices.Contains(rootKeysOf[id], key) }) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// keySections is what help and docs list: the root's keys by group, then those
+// of the panes, the given ones first. Where a pane comes first, what it does
+// with a key stands for what the root does with it elsewhere.
+func keySections(m *Model, first PaneID) []KeySection {
+	var out []KeySection
+	add := func(id PaneID) []views.Key {
+		keys := m.ownKeys(id)
+		if len(keys) > 0 {
+			out = append(out, KeySection{paneNames[id] + " pane", keys})
+		}
+		return keys
+	}
+	var taken []string
+	if first < paneCount {
+		for _, k := range add(first) {
+			taken = append(taken, k.Keys...)
+		}
+	}
+	for _, group := range []string{groupScreens, groupMove, groupLook, groupRun, groupTools} {
+		s := KeySection{Title: group}
+		for i := range rootActions {
+			a := &rootActions[i]
+			if a.group == group && !(a.after && slices.Contains(taken, a.keys[0])) {
+				s.Keys = append(s.Keys, views.Key{Keys: a.keys, Label: a.label, Help: a.name, Disabled: a.why(m)})
+			}
+		}
+		out = append(out, s)
+	}
+	for id := range paneCount {
+		if id != first {
+			add(id)
+		}
+	}
+	return out
+}
+
+// keySigns are short forms of the names of keys.
+var keySigns = map[string]string{
+	" ": "space", "up": "↑", "down": "↓", "left": "←", "right": "→", "pgdown": "pgdn",
+}
+
+// keyLabel names all keys of a row.
+func keyLabel(keys []string) string {
+	names := slices.Clone(keys)
+	for i, k := range names {
+		if sign := keySigns[k]; sign != "" {
+			names[i] = sign
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// steadyHelp are words for keys whose help says what they would do next.
+var steadyHelp = [paneCount]map[string]string{
+	PaneClipping: {"l": "counts: linear or logarithmic", "c": "compare places by another measure", "o": "other view"},
+	PaneCompare:  {"o": "next view", "O": "view before"},
+	PaneLog:      {"f": "kinds of events that are shown"},
+	PaneTensor:   {"l": "counts: linear or logarithmic"},
+}
 
 // KeyTable lists all keys of the workbench: the root's, then those of each
 // pane. It is made of the tables that dispatch uses.
@@ -14,11 +100,24 @@ func KeyTable() []KeySection {
 	st.Progress.State = sessions.RunIdle
 	m := New(sessions.NewStatic(st), Options{})
 	defer m.end()
+	return m.keyTable()
+}
+
+// keyTable is KeyTable, in words that hold in any state.
+func (m *Model) keyTable() []KeySection {
 	sections := keySections(m, paneCount)
 	for i := range sections {
-		for j := range sections[i].Keys {
-			sections[i].Keys[j].Disabled = ""
+		pane := slices.IndexFunc(paneNames[:], func(name string) bool { return name+" pane" == sections[i].Title })
+		keys := slices.Clone(sections[i].Keys)
+		for j := range keys {
+			keys[j].Disabled = ""
+			if pane >= 0 {
+				if words := steadyHelp[pane][keys[j].Keys[0]]; words != "" {
+					keys[j].Help = words
+				}
+			}
 		}
+		sections[i].Keys = keys
 	}
 	return sections
 }
@@ -46,8 +145,8 @@ func KeyDoc() string {
 const keyDocHead = `# Keys of the workbench
 
 This page is generated from the tables that dispatch the keys; ` + "`go test ./tui -run KeyDoc -update`" + `
-writes it anew. Inside the workbench ` + "`?`" + ` shows the same, with the keys that do nothing at
-the moment and why, and ` + "`:`" + ` searches all commands by name.
+writes it anew. Inside the workbench ` + "`?`" + ` shows the same keys, those of the pane in focus first and
+with why a key does nothing at the moment, and ` + "`:`" + ` searches all commands by name.
 
 A key that does nothing here says why in the line above the last. The mouse works as well: a click on a
 screen's name, a pane, a cell, a row, a variant or a key in the last line does what it says, a double click

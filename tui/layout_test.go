@@ -1,9 +1,12 @@
 package tui
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"quantscope/sessions"
 )
 
 // The rectangles of a layout cover each cell of the screen exactly once.
@@ -96,5 +99,36 @@ func TestArrangeColumns(t *testing.T) {
 	strip := Arrange(80, 24, ScreenMap, PaneMap).Panes[1]
 	if strip.Body.H != 2 || strip.Title.H != 0 {
 		t.Errorf("the detail under a narrow map is %+v, want two lines without a title", strip)
+	}
+}
+
+// The header leaves out whole items where there is no room: half a number is a
+// wrong one.
+func TestHeaderDropsWholeItems(t *testing.T) {
+	st := demoState()
+	st.Meta.Summary = "glm4_moe · 5 MoE layers · 240 experts · 1234 tensors"
+	st.Meta.SourceBytes = 57_300_000
+	whole := st.Meta.Summary + " · 57.3 MB"
+	d := drive(t, newFakeFeed(sessions.Saved, st, st), fixed(), 60, 24)
+	last := 0
+	for w := 60; w <= 160; w++ {
+		d.Resize(w, 24)
+		header, _ := d.m.headerLine(w)
+		_, shown, ok := strings.Cut(header, "demo")
+		if !ok {
+			t.Fatalf("%d columns: no name in %q", w, header)
+		}
+		shown, _, _ = strings.Cut(shown, "✓")
+		shown = strings.TrimSpace(shown)
+		if shown != "" && shown != whole && !strings.HasPrefix(whole, shown+" · ") {
+			t.Errorf("%d columns: the header says %q of %q", w, shown, whole)
+		}
+		if len(shown) < last {
+			t.Errorf("%d columns: %q is shorter than on a narrower screen", w, shown)
+		}
+		last = len(shown)
+	}
+	if last != len(whole) {
+		t.Errorf("on a wide screen %d bytes of %d are shown", last, len(whole))
 	}
 }

@@ -57,7 +57,7 @@ func (m *Model) offAdd() string {
 	}
 	switch m.scene.Mode {
 	case sessions.Saved:
-		return "this session is saved: a variant can be added where the checkpoint is, with quantize --session"
+		return "quantize CHECKPOINT --session FILE adds variants: this session is saved"
 	case sessions.Replay:
 		return "this is a replay: a variant can be added to a live run"
 	case sessions.Follow:
@@ -120,13 +120,13 @@ func (m *Model) commands() []item {
 		if slices.Contains(a.keys, ":") {
 			continue
 		}
-		out = append(out, item{name: a.name, key: a.label, tag: -1, off: a.why(m), what: a.run})
+		out = append(out, item{name: a.name, key: keyLabel(a.keys), tag: -1, off: a.why(m), what: a.run})
 	}
 	if !m.layout.Small {
 		id := m.focus
-		for _, k := range m.panes[id].Keys() {
+		for _, k := range m.ownKeys(id) {
 			press := keyOf(k.Keys[0])
-			out = append(out, item{name: lowerFirst(paneNames[id]) + ": " + k.Help, key: k.Label, tag: -1, off: k.Disabled,
+			out = append(out, item{name: lowerFirst(paneNames[id]) + ": " + k.Help, key: keyLabel(k.Keys), tag: -1, off: k.Disabled,
 				what: func(m *Model) tea.Cmd { return m.press(press) }})
 		}
 	}
