@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/muesli/termenv"
@@ -12,17 +13,16 @@ import (
 
 // footerLine lists the variants with their colours, the shown one marked, then
 // the keys that work here. Where room is scarce, variants leave out the scheme
-// that they share with the first one, then keys give way by rank.
+// that they share with the first one, then keys give way by rank, and variants
+// that still do not fit are counted.
 func (m *Model) footerLine(w int) (string, []span) {
 	hints := m.hints()
-	lasting := hintsWidth(hints[max(len(hints)-3, 0):])
-	variants, spans := m.variantTags(w-1-lasting, false)
-	if views.Width(variants)+2+hintsWidth(needed(hints)) > w-1 {
-		variants, spans = m.variantTags(w-1-lasting, true)
+	room := w - 3 - hintsWidth(atLeast(hints, rankOwn))
+	variants, spans := m.variantTags(room, false)
+	if views.Width(variants)+2+hintsWidth(atLeast(hints, rankOften)) > w-1 {
+		variants, spans = m.variantTags(room, true)
 	}
-	for len(hints) > 3 && views.Width(variants)+2+hintsWidth(hints) > w-1 {
-		hints = dropHint(hints)
-	}
+	hints = fitting(hints, w-3-views.Width(variants))
 	t := m.scene.Theme
 	var b strings.Builder
 	x := w - 1 - hintsWidth(hints)
@@ -44,9 +44,46 @@ type hint struct {
 	rank             int // the smaller, the sooner it gives way
 }
 
-// hints are the keys that work now, by rank of use.
+// Ranks from which hints are used often, are the focused pane's own, and stay
+// always.
+const (
+	rankOften = 20
+	rankOwn   = 40
+	rankStays = 60
+)
+
+// hintRank orders the root's hints.
+var hintRank = map[string]int{
+	"g": 1, "]": 2, ".": 2, "e": 3, "b": 4, "p": 5, "m": 6, "r": 7, "tab": 8,
+	"v": rankOften, "/": rankOften + 1, "enter": rankOften + 2, " ": rankOften + 3, "esc": rankOwn,
+	":": rankStays, "?": rankStays + 1, "q": rankStays + 2,
+}
+
+// replayRank is their order while a replay is open, whose keys matter most.
+var replayRank = map[string]int{"v": 8, "/": 8, "esc": 8, "]": rankOften, ".": rankOften + 1, "r": rankOften + 2, " ": rankOwn}
+
+// ownHints are the keys that a pane cannot do without: what else it holds, or
+// where to go from it. Those that the root's table has move to the front.
+var ownHints = [paneCount][]hint{
+	PaneMap:      {{key: "enter"}},
+	PaneDetail:   {{key: "tab"}},
+	PaneWorst:    {{key: "tab"}, {key: "enter"}},
+	PaneClipping: {{key: "o", label: "o", word: "view"}},
+	PaneCompare:  {{key: "o", label: "o", word: "view"}},
+	PaneLog:      {{key: "f", label: "f", word: "kinds"}},
+	PaneTensor:   {{key: "right", label: "←→", word: "pages"}},
+}
+
+// hints are the keys that work now: the focused pane's own, then the root's in
+// the order of its table.
 func (m *Model) hints() []hint {
-	var out []hint
+	var own, rest []hint
+	at := map[string]int{} // of own, by key
+	for i, h := range ownHints[m.focus] {
+		h.rank = rankOwn + len(ownHints[m.focus]) - i
+		at[h.key] = len(own)
+		own = append(own, h)
+	}
 	for i := range rootActions {
 		a := &rootActions[i]
 		if a.hint == "" || a.why(m) != "" {
@@ -56,6 +93,9 @@ func (m *Model) hints() []hint {
 		if rank, ok := replayRank[h.key]; ok && m.src.player != nil {
 			h.rank = rank
 		}
+		if h.key == "tab" && m.w < twoColumns { // one pane is shown at a time
+			h.rank = rankOften + 4
+		}
 		switch {
 		case h.key == " " && m.src.player != nil && !m.pos.Playing:
 			h.word = "play"
@@ -64,40 +104,57 @@ func (m *Model) hints() []hint {
 		case h.key == "r" && m.home != nil, h.key == "r" && m.src.player != nil:
 			h.word = "leave"
 		}
-		out = append(out, h)
+		if j, ok := at[h.key]; ok {
+			own[j].label, own[j].word = h.label, h.word
+			continue
+		}
+		rest = append(rest, h)
 	}
-	return out
+	own = slices.DeleteFunc(own, func(h hint) bool { return h.word == "" || !m.works(h.key) })
+	return append(own, rest...)
 }
 
-// hintRank orders the hints by how soon they give way; the three last ones
-// stay.
-var hintRank = map[string]int{
-	"g": 1, "]": 2, ".": 2, "e": 3, "b": 4, "p": 5, "m": 6, "enter": 7, "r": 8, "v": 9, "/": 10, "esc": 11, " ": 12, ":": 13, "?": 14, "q": 15,
+// works says whether a key does something now, in the focused pane or else in
+// the root.
+func (m *Model) works(key string) bool {
+	for _, k := range m.panes[m.focus].Keys() {
+		if slices.Contains(k.Keys, key) {
+			return k.Disabled == ""
+		}
+	}
+	a := actionFor(key)
+	return a != nil && a.why(m) == ""
 }
 
-// replayRank is their order while a replay is open, whose keys matter most.
-var replayRank = map[string]int{"]": 9, ".": 10, "r": 11, " ": 12, "esc": 8, "/": 8, "v": 8}
-
-// needed are the hints for which variants give up part of their names.
-func needed(hints []hint) []hint {
+// atLeast are the hints from a rank on.
+func atLeast(hints []hint, rank int) []hint {
 	var out []hint
 	for _, h := range hints {
-		if h.rank >= hintRank["v"] {
+		if h.rank >= rank {
 			out = append(out, h)
 		}
 	}
 	return out
 }
 
-// dropHint leaves out the hint of least rank.
-func dropHint(hints []hint) []hint {
-	least := 0
-	for i := range hints {
-		if hints[i].rank < hints[least].rank {
-			least = i
+// fitting are the hints that w cells hold, those of higher rank before others;
+// what stays always is among them.
+func fitting(hints []hint, w int) []hint {
+	byRank := slices.Clone(hints)
+	slices.SortStableFunc(byRank, func(a, b hint) int { return b.rank - a.rank })
+	kept := map[string]bool{}
+	with := func(key string) (out []hint) {
+		for _, h := range hints {
+			if kept[h.key] || h.key == key {
+				out = append(out, h)
+			}
 		}
+		return out
 	}
-	return append(append([]hint{}, hints[:least]...), hints[least+1:]...)
+	for _, h := range byRank {
+		kept[h.key] = h.rank >= rankStays || hintsWidth(with(h.key)) <= w
+	}
+	return with("")
 }
 
 func hintsWidth(hints []hint) int {

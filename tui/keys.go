@@ -43,7 +43,7 @@ var rootActions []action
 func init() { // breaks the cycle table → help → table
 	rootActions = append(rootActions, screenActions()...)
 	rootActions = append(rootActions, []action{
-		{keys: []string{"tab"}, label: "tab", name: "next pane", group: groupMove, off: (*Model).offFocus, run: func(m *Model) tea.Cmd { m.moveFocus(1); return nil }},
+		{keys: []string{"tab"}, label: "tab", name: "next pane", hint: "pane", group: groupMove, off: (*Model).offFocus, run: func(m *Model) tea.Cmd { m.moveFocus(1); return nil }},
 		{keys: []string{"shift+tab"}, label: "shift+tab", name: "previous pane", group: groupMove, off: (*Model).offFocus, run: func(m *Model) tea.Cmd { m.moveFocus(-1); return nil }},
 		{keys: []string{"enter"}, label: "enter", name: "open the tensor under the cursor", hint: "open", group: groupMove, after: true, off: (*Model).offDrill, run: func(m *Model) tea.Cmd { m.drill(ScreenTensor); return nil }},
 		{keys: []string{"esc", "backspace"}, label: "esc", name: "back", hint: "back", group: groupMove, after: true, off: (*Model).offEscape, run: (*Model).escape},
