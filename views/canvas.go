@@ -23,6 +23,11 @@ func (c *canvas) put(x, y int, glyph, ink string) {
 	}
 }
 
+// free says that there is nothing in a cell yet.
+func (c *canvas) free(x, y int) bool {
+	return x >= 0 && x < c.w && y >= 0 && y < c.h && c.glyphs[y*c.w+x] == ""
+}
+
 // text sets a text of one-cell runes from x on; what sticks out is lost.
 func (c *canvas) text(x, y int, s, ink string) {
 	for _, r := range s {

@@ -94,7 +94,7 @@ func usedDepths(series []Series) (out []Series, edges []string) {
 		case i == straddling:
 			edges = append(edges, fmt.Sprintf("%.2f", float64(i)/kernels.DepthBins), fmt.Sprintf("1/%d", int(1/kernels.ShallowDepth)))
 		case i%2 == 0:
-			edges = append(edges, fmt.Sprintf("%.1f", float64(i)/kernels.DepthBins))
+			edges = append(edges, fmt.Sprintf("%.2f", float64(i)/kernels.DepthBins))
 		default:
 			edges = append(edges, "")
 		}

@@ -26,12 +26,12 @@ func TestUsedDepths(t *testing.T) {
 		a, b int // deepest parts
 		n    int
 		last string
-	}{{-1, -1, 7, "0.3"}, {0, 4, 7, "0.3"}, {6, -1, 7, "0.3"}, {7, 2, 9, "0.4"}, {2, 10, 11, "0.5"}, {20, 0, 21, "1.0"}} {
+	}{{-1, -1, 7, "0.30"}, {0, 4, 7, "0.30"}, {6, -1, 7, "0.30"}, {7, 2, 9, "0.40"}, {2, 10, 11, "0.50"}, {20, 0, 21, "1.00"}} {
 		series, edges := usedDepths([]Series{{"a", 0, parts(c.a)}, {"b", 1, parts(c.b)}})
 		if len(series[0].Values) != c.n || len(series[1].Values) != c.n || len(edges) != c.n+1 || edges[c.n] != c.last {
 			t.Errorf("deepest %d and %d: %d parts with borders %q, want %d up to %s", c.a, c.b, len(series[0].Values), edges, c.n, c.last)
 		}
-		if !slices.Equal(edges[:4], []string{"0", "0.05", "1/16", "0.1"}) {
+		if !slices.Equal(edges[:4], []string{"0", "0.05", "1/16", "0.10"}) {
 			t.Errorf("borders %q", edges)
 		}
 	}

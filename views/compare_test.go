@@ -87,7 +87,7 @@ func TestSigned(t *testing.T) {
 
 func TestPValue(t *testing.T) {
 	for log10, want := range map[float64]string{
-		0: "1.0000", math.Log10(0.0128): "0.0128", -40.4: "4e-41", math.Log10(9.96e-12): "1e-11", -6046.4: "4e-6047", -3.5: "3e-4", math.NaN(): "–",
+		0: "1.0000", math.Log10(0.0128): "0.0128", -40.4: "4e−41", math.Log10(9.96e-12): "1e−11", -6046.4: "4e−6047", -3.5: "3e−4", math.NaN(): "–",
 	} {
 		if got := pValue(log10); got != want {
 			t.Errorf("%v: %q, want %q", log10, got, want)

@@ -37,14 +37,15 @@ func spreadChart(th *Theme, p *pairs, variant, w, h int) string {
 		}
 		counts[min(max(at, 0), bins-1)]++
 	}
-	note := "  tensors by B − A"
+	note := "B − A"
 	if p.change.unit != "" {
 		note += ", " + p.change.unit
 	}
 	if beyond > 0 {
 		note += "; " + thousands(beyond) + " beyond"
 	}
-	hist := Histogram{Bins: []Series{{Variant: variant, Values: counts}}, Lo: lo, Hi: hi}
+	note = "  " + fitting(w-Width(title)-2, "tensors by "+note, note)
+	hist := Histogram{Bins: []Series{{Variant: variant, Values: counts}}, Lo: lo, Hi: hi, Counts: true}
 	marks := []chartMark{{0, "no change"}}
 	if isNumber(o.median) && o.median >= lo && o.median <= hi {
 		marks = append(marks, chartMark{o.median, "median " + signed(p.change.format, o.median)})
@@ -54,7 +55,8 @@ func spreadChart(th *Theme, p *pairs, variant, w, h int) string {
 
 // scatterChart sets A against B, one dot a tensor.
 func scatterChart(th *Theme, p *pairs, cursor, variant int, w, h int) string {
-	title := th.Title.Render("A against B") + th.Dim.Render("  "+p.metric.Name+"; below the line B is less")
+	title := th.Title.Render("A against B")
+	title += th.Dim.Render("  " + fitting(w-Width(title)-2, p.metric.Name+"; below the line B is less", "below the line B is less", "below: B is less"))
 	x, y := slices.Grow(p.scatterA[:0], len(p.changes)), slices.Grow(p.scatterB[:0], len(p.changes))
 	mark := -1
 	for t, s := range p.states {

@@ -153,7 +153,7 @@ func (p *Compare) underCursor(r rect) string {
 		case !isNumber(col.metric[t]):
 			return "not finite"
 		}
-		return fmt.Sprintf(c.metric.Format, col.metric[t])
+		return c.metric.text(col.metric[t])
 	}
 	step := signed(c.change.format, c.change.of(c.left.metric[t], c.right.metric[t]))
 	if c.change.unit != "" && step != "–" {

@@ -19,11 +19,11 @@ func signed(format string, v float64) string {
 	if strings.Trim(s, "+-0.") == "" {
 		return strings.TrimLeft(s, "+-")
 	}
-	return strings.Replace(s, "-", "−", 1)
+	return minus(s)
 }
 
 // pValue writes a p value from its decimal logarithm, which does not underflow:
-// 0.0128, 4e-41, 2e-8065.
+// 0.0128, 4e−41, 2e−8065.
 func pValue(log10 float64) string {
 	switch {
 	case math.IsNaN(log10):
@@ -36,7 +36,7 @@ func pValue(log10 float64) string {
 	if digit >= 10 {
 		digit, exponent = 1, exponent+1
 	}
-	return fmt.Sprintf("%.0fe%.0f", digit, exponent)
+	return minus(fmt.Sprintf("%.0fe%.0f", digit, exponent))
 }
 
 // relative writes a relative change in per cent.
@@ -155,7 +155,7 @@ func worstTable(th *Theme, p *pairs, tensors []sessions.Tensor, cursor, w, h int
 			step = "from 0"
 		}
 		rows[i] = []string{
-			mark, ShortName(&tensors[r.tensor]), fmt.Sprintf(p.metric.Format, r.a), fmt.Sprintf(p.metric.Format, r.b), step,
+			mark, ShortName(&tensors[r.tensor]), p.metric.text(r.a), p.metric.text(r.b), step,
 		}
 	}
 	for column := 2; column <= 4; column++ {

@@ -133,7 +133,7 @@ func (d *detailPane) short(t *sessions.Tensor, variants []int) []string {
 	if r, ok := s.Record(s.Variant, s.Cursor); ok && !r.Failed {
 		rank, of := d.rankOf(s.Variant)
 		first += th.Dim.Render("  rank ") + fmt.Sprintf("%d/%d", rank, of) +
-			th.Dim.Render("  cos ") + fmt.Sprintf("%.5f", r.Cos) + th.Dim.Render("  deep ") + percent(share(r.Deep, r.Blocks)) + " %" +
+			th.Dim.Render("  cos ") + number("%.5f", r.Cos) + th.Dim.Render("  deep ") + percent(share(r.Deep, r.Blocks)) + " %" +
 			th.Dim.Render("  amax ") + compact(r.Amax)
 	} else if ok {
 		first += "  " + th.Bad.Render(s.Reason(s.Variant, s.Cursor))
@@ -142,11 +142,25 @@ func (d *detailPane) short(t *sessions.Tensor, variants []int) []string {
 	if n := Width(first) + 2 + Width(facts); n <= d.w {
 		first += spaces(d.w-n+2) + th.Dim.Render(facts)
 	}
-	second := th.Dim.Render(s.Metric.Name)
-	for _, v := range variants {
-		second += "  " + th.VariantTag(s.State.Variants[v].Name, v) + " " + d.value(v)
+	return []string{first, d.shortValues(variants)}
+}
+
+// shortValues is the metric under as many variants as there is room for.
+func (d *detailPane) shortValues(variants []int) string {
+	s, th := d.scene, d.scene.Theme
+	for {
+		line := th.Dim.Render(s.Metric.Name)
+		for _, v := range variants {
+			line += "  " + th.VariantTag(s.State.Variants[v].Name, v) + " " + d.value(v)
+		}
+		if n := len(s.State.Variants) - len(variants); n > 0 {
+			line += th.Dim.Render("  " + notShown(n))
+		}
+		if Width(line) <= d.w || len(variants) < 2 {
+			return line
+		}
+		variants = s.shed(variants)
 	}
-	return []string{first, second}
 }
 
 // value is the metric under a variant.
@@ -159,7 +173,7 @@ func (d *detailPane) value(v int) string {
 	case r.Failed:
 		return s.Theme.Bad.Render("failed")
 	}
-	return fmt.Sprintf(s.Metric.Format, s.Metric.Of(&r))
+	return s.Metric.text(s.Metric.Of(&r))
 }
 
 // variants lists the variants in the order of their columns: as many as fit,
@@ -173,19 +187,28 @@ func (d *detailPane) variants() []int {
 		out = append(out, v)
 	}
 	for len(out) > fit {
-		drop := -1
-		for i := len(out) - 1; i >= 0 && drop < 0; i-- {
-			if v := out[i]; v != s.Variant && (v != s.Baseline || fit == 1) {
-				drop = i
-			}
-		}
-		if drop < 0 {
-			break
-		}
-		out = slices.Delete(out, drop, drop+1)
+		out = s.shed(out)
 	}
 	return out
 }
+
+// shed leaves out one variant of several for which there is no room: the last one
+// that is neither chosen nor the baseline, then the baseline.
+func (s *Scene) shed(variants []int) []int {
+	drop := slices.Index(variants, s.Baseline)
+	for i, v := range variants {
+		if v != s.Variant && v != s.Baseline {
+			drop = i
+		}
+	}
+	if drop < 0 || variants[drop] == s.Variant && len(variants) > 1 {
+		drop = len(variants) - 1
+	}
+	return slices.Delete(slices.Clone(variants), drop, drop+1)
+}
+
+// notShown says that there was no room for n variants.
+func notShown(n int) string { return fmt.Sprintf("%d not shown", n) }
 
 // Widths of the table: the names of figures, and at least so much a variant.
 const (
@@ -199,19 +222,19 @@ type figure struct {
 	of    func(r *sessions.Record, variant int) string
 }
 
-// detailFigures are the rows behind metric and rank, the most wanted first.
-var detailFigures = []figure{
-	{"rel_l2", func(r *sessions.Record, _ int) string { return fmt.Sprintf("%.4f", r.RelL2) }},
-	{"cos", func(r *sessions.Record, _ int) string { return fmt.Sprintf("%.5f", r.Cos) }},
-	{"SQNR dB", func(r *sessions.Record, _ int) string { return fmt.Sprintf("%.2f", r.SQNR) }},
-	{"deep %", func(r *sessions.Record, _ int) string { return percent(share(r.Deep, r.Blocks)) }},
-	{"shallow %", func(r *sessions.Record, _ int) string { return percent(share(r.Shallow, r.Blocks)) }},
-	{"clamped %", func(r *sessions.Record, _ int) string { return percent(share(r.ScaleHigh+r.ScaleLow, r.Blocks)) }},
-	{"max error", func(r *sessions.Record, _ int) string { return compact(r.MaxAbsErr) }},
-	{"amax", func(r *sessions.Record, _ int) string { return compact(r.Amax) }},
-	{"ws2", func(r *sessions.Record, _ int) string { return fmt.Sprintf("%.2e", r.GlobalScale) }},
+// detailMetrics are the rows behind the chosen metric and its rank, the most
+// wanted first.
+var detailMetrics = []string{"rel_l2", "cos", "sqnr", "deep", "shallow", "clamped", "max_err", "amax", "global"}
+
+// detailScales are the rows behind those.
+var detailScales = []figure{
 	{"scale min", func(r *sessions.Record, _ int) string { return compact(r.ScaleMin) }},
 	{"scale max", func(r *sessions.Record, _ int) string { return compact(r.ScaleMax) }},
+}
+
+// figureOfMetric is a metric's row.
+func figureOfMetric(m Metric) figure {
+	return figure{m.label(), func(r *sessions.Record, _ int) string { return m.figure(m.Of(r)) }}
 }
 
 // table is the figures, a column a variant, and notes on what failed.
@@ -248,7 +271,11 @@ func (d *detailPane) table(variants []int) (lines, notes []string) {
 		}
 	}
 	labelW := min(detailLabelW, max(d.w-each*len(variants), 0))
-	lines = append(lines, spaces(labelW)+header)
+	hidden := ""
+	if n := len(s.State.Variants) - len(variants); n > 0 {
+		hidden = notShown(n)
+	}
+	lines = append(lines, th.Dim.Render(Fit(hidden, labelW))+header)
 	for y := range rows {
 		lines = append(lines, th.Dim.Render(Fit(labels[y], labelW))+strings.Join(cells[y], ""))
 	}
@@ -259,16 +286,16 @@ func (d *detailPane) table(variants []int) (lines, notes []string) {
 // weights are counted where there are any.
 func (d *detailPane) rows(variants []int) []figure {
 	s := d.scene
-	metric := s.Metric
 	rows := []figure{
-		{metric.Name, func(r *sessions.Record, _ int) string { return fmt.Sprintf(metric.Format, metric.Of(r)) }},
+		figureOfMetric(s.Metric),
 		{"rank", func(_ *sessions.Record, v int) string { return d.rank(v) }},
 	}
-	for _, f := range detailFigures {
-		if f.label != metric.Name {
-			rows = append(rows, f)
+	for _, name := range detailMetrics {
+		if m, ok := MetricByName(name); ok && name != s.Metric.Name {
+			rows = append(rows, figureOfMetric(m))
 		}
 	}
+	rows = append(rows, detailScales...)
 	for _, v := range variants {
 		if r, ok := s.Record(v, s.Cursor); ok && r.NonFinite > 0 {
 			return append(rows, figure{"not finite", func(r *sessions.Record, _ int) string { return fmt.Sprint(r.NonFinite) }})

@@ -79,3 +79,50 @@ func TestSparklinesOfSearchesShareAnAxis(t *testing.T) {
 		}
 	}
 }
+
+// One quantity has one name, one unit and one number on both screens that list
+// them.
+func TestQuantitiesAreNamedOnce(t *testing.T) {
+	s := sceneOf(t, varied())
+	s.Variant = 1
+	s.Detail = detailOf(s)
+	d := NewDetail(s)
+	d.SetSize(60, 50)
+	row := func(view, label string) []string {
+		for _, line := range strings.Split(view, "\n") {
+			if rest, ok := strings.CutPrefix(line, label+" "); ok {
+				return strings.Fields(rest)
+			}
+		}
+		return nil
+	}
+	table := tensorTable(s, s.Cursor, 100, 14)
+	for _, label := range []string{"rel_l2", "cos", "SQNR dB", "max error", "deep %", "shallow %", "clamped %", "amax", "global scale"} {
+		one, other := row(d.View(), label), row(table, label)
+		if len(one) < 3 || len(other) < 2 || one[0] != other[0] || one[1] != other[1] {
+			t.Errorf("%s: %q beside the map, %q on the tensor's screen", label, one, other)
+		}
+	}
+	for _, m := range Metrics() {
+		if row(table, m.label()) == nil {
+			t.Errorf("%s is not in the table", m.label())
+		}
+	}
+}
+
+// Variants without room are counted, never dropped in silence.
+func TestDetailCountsHiddenVariants(t *testing.T) {
+	state := viewstest.Empty(viewstest.Experts(0, 1, 0, 4), "nvfp4", "nvfp4+mse", "nvfp4+mse_ge1", "nvfp4+sweep", "int4-g128")
+	for v := range state.Variants {
+		viewstest.Measure(state, v, 0)
+	}
+	s := sceneFor(t, state, termenv.Ascii)
+	s.Cursor, s.Variant, s.Baseline = 0, 4, 1
+	for _, c := range []struct{ w, h, hidden int }{{50, 32, 2}, {70, 32, 0}, {30, 32, 4}, {78, 2, 2}, {150, 2, 0}, {40, 2, 4}} {
+		d := NewDetail(s)
+		d.SetSize(c.w, c.h)
+		if said := strings.Contains(d.View(), "not shown"); said != (c.hidden > 0) || said && !strings.Contains(d.View(), notShown(c.hidden)) {
+			t.Errorf("%d×%d: want %q\n%s", c.w, c.h, notShown(c.hidden), d.View())
+		}
+	}
+}

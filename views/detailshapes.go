@@ -239,7 +239,7 @@ func (d *detailPane) bucket(room int) []string {
 		text := "not yet"
 		switch {
 		case states[t].HasValue():
-			text = fmt.Sprintf(s.Metric.Format, values[t])
+			text = s.Metric.text(values[t])
 		case states[t] == Failed:
 			text = s.Theme.Bad.Render("failed")
 		case states[t] == NotFinite:

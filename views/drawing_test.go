@@ -52,8 +52,8 @@ func TestBar(t *testing.T) {
 func TestCompact(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 1: "1", 12.34: "12.3", 0.09512: "0.0951", 999.4: "999", 999.6: "1k", 1234: "1.23k", 37152: "37.2k",
-		4.56e6: "4.56M", 2.5e9: "2.5G", 3e12: "3T", 1.5e-7: "1.5e-07", -0.25: "-0.25", 9.999: "10", 100: "100", 1e18: "1.0e+18",
-		math.Inf(1): "+Inf", math.Inf(-1): "-Inf",
+		4.56e6: "4.56M", 2.5e9: "2.5G", 3e12: "3T", 1.5e-7: "1.5e−07", -0.25: "−0.25", 9.999: "10", 100: "100", 1e18: "1.0e+18",
+		math.Inf(1): "+Inf", math.Inf(-1): "−Inf",
 	} {
 		if got := compact(v); got != want {
 			t.Errorf("compact(%v) = %q, want %q", v, got, want)

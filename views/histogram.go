@@ -21,6 +21,7 @@ type Histogram struct {
 	Edges          []string // of the bins' borders, one more than bins, instead of Lo and Hi
 	Split          int      // a column stays free before this bin, for a mark; 0 is none
 	XLabel, YLabel string
+	Counts         bool // values are counts: the vertical axis has integers only
 	Log            bool // bar heights are logarithmic, from a decade below the smallest
 }
 
@@ -169,43 +170,11 @@ func (h Histogram) ticks(bins, each, size int) []tick {
 	return rangeTicks(h.Lo, h.Hi, bins*each)
 }
 
-// rangeTicks are round numbers from lo to hi on an axis of n cells.
-func rangeTicks(lo, hi float64, n int) []tick {
-	if !isNumber(lo) || !isNumber(hi) || !(hi > lo) || n < 2 || !isNumber(hi-lo) {
-		return nil
-	}
-	step := niceStep((hi - lo) / max(float64(n)/12, 1))
-	if step <= 0 {
-		return nil
-	}
-	var out []tick
-	first := math.Ceil(lo/step - 1e-9)
-	for k := range n {
-		v := (first + float64(k)) * step
-		if v > hi+step*1e-9 {
-			break
-		}
-		out = append(out, tick{min(int(math.Round((v-lo)/(hi-lo)*float64(n-1))), n-1), compact(v)})
-	}
-	return out
-}
-
-// niceStep is the smallest of 1, 2, 2.5 and 5 times a power of ten that is at
-// least v.
-func niceStep(v float64) float64 {
-	p := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 2, 2.5, 5, 10} {
-		if m*p >= v*(1-1e-9) {
-			return m * p
-		}
-	}
-	return 10 * p
-}
-
 // heightScale says how high a bar is, from 0 to 1.
 type heightScale struct {
 	lo, hi float64 // values at the foot and at the top; logarithms where log
 	log    bool
+	whole  bool // values are integers
 }
 
 func (h Histogram) heights() heightScale {
@@ -218,9 +187,9 @@ func (h Histogram) heights() heightScale {
 		}
 	}
 	if h.Log && top > 0 {
-		return heightScale{math.Floor(math.Log10(low)) - 1, math.Log10(top), true}
+		return heightScale{math.Floor(math.Log10(low)) - 1, math.Log10(top), true, h.Counts}
 	}
-	return heightScale{0, top, false}
+	return heightScale{0, top, false, h.Counts}
 }
 
 func (s heightScale) of(v float64) float64 {
@@ -239,27 +208,19 @@ func (s heightScale) labels(rows int) []tick {
 	if s.hi <= s.lo || rows < 1 {
 		return nil
 	}
-	step := niceStep((s.hi - s.lo) / max(float64(rows)/3, 1))
-	if s.log {
-		step = max(math.Round(step), 1)
+	if !s.log {
+		return upTicks(s.lo, s.hi, rows, s.whole, false)
 	}
+	step := max(math.Round(niceStep((s.hi-s.lo)/max(float64(rows)/3, 1))), 1)
 	var out []tick
 	for v := math.Ceil(s.lo/step+1e-9) * step; v <= s.hi && len(out) < rows; v += step {
-		at := max(int(math.Round((v-s.lo)/(s.hi-s.lo)*float64(rows)))-1, 0)
-		text := compact(v)
-		if s.log {
-			text = compact(math.Pow(10, v))
-		}
-		if at = min(at, rows-1); len(out) == 0 || out[len(out)-1].at < at {
-			out = append(out, tick{at, text})
+		at := min(max(int(math.Round((v-s.lo)/(s.hi-s.lo)*float64(rows)))-1, 0), rows-1)
+		if len(out) == 0 || out[len(out)-1].at < at {
+			out = append(out, tick{at, compact(math.Pow(10, v))})
 		}
 	}
-	if out == nil { // no round value on the axis
-		top := s.hi
-		if s.log {
-			top = math.Pow(10, top)
-		}
-		out = append(out, tick{rows - 1, compact(top)})
+	if out == nil { // no decade on the axis
+		out = append(out, tick{rows - 1, compact(math.Pow(10, s.hi))})
 	}
 	return out
 }

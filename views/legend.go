@@ -10,7 +10,7 @@ import (
 // what the glyphs mean as there is room for. The format is of fmt, for one
 // value.
 func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
-	lo, hi := fmt.Sprintf(format, s.Lo), fmt.Sprintf(format, s.Hi)
+	lo, hi := number(format, s.Lo), number(format, s.Hi)
 	if s.Count == 0 {
 		lo, hi = "–", "–"
 	}

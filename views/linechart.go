@@ -34,18 +34,18 @@ func LineChart(t *Theme, series []Series, w, h int, caption string) string {
 			values[i] = Scale{Lo: lo, Hi: hi}.Place(v)
 		}
 	}
-	label := max(Width(compact(lo)), Width(compact(hi)), 6)
 	rows := max(h-len(head)-foot-1, 1)
+	labels, label := make([]string, rows+1), 6
+	for _, k := range upTicks(lo, hi, rows+1, false, true) {
+		labels[k.at], label = k.label, max(label, Width(k.label))
+	}
 	opts := []asciigraph.Option{
 		asciigraph.Height(rows),
 		asciigraph.Width(max(w-label-2, 2)),
 		asciigraph.Offset(2),
 		asciigraph.LowerBound(0), asciigraph.UpperBound(1),
 		asciigraph.YAxisValueFormatter(func(f float64) string {
-			if (rows-int(math.Round(f*float64(rows))))%labelEvery != 0 {
-				return spaces(label)
-			}
-			return FitRight(compact(lo+f*(hi-lo)), label)
+			return FitRight(labels[min(max(int(math.Round(f*float64(rows))), 0), rows)], label)
 		}),
 	}
 	// The library knows 256 colours; ours are put in their places afterwards.
@@ -72,10 +72,6 @@ func LineChart(t *Theme, series []Series, w, h int, caption string) string {
 	}
 	return Block(lines, w, h)
 }
-
-// labelEvery is the number of lines from one label of the vertical axis to the
-// next.
-const labelEvery = 4
 
 // strokes are how the lines of variants differ without colour.
 var strokes = []asciigraph.CharSet{

@@ -271,7 +271,7 @@ func (m *Map) worstLine() string {
 	used := Width(line)
 	for i, t := range worstOf(s, s.Variant, most) {
 		text := ShortName(&s.State.Tensors[t]) + " "
-		value := fmt.Sprintf(s.Metric.Format, s.Values(s.Variant)[t])
+		value := s.Metric.text(s.Values(s.Variant)[t])
 		sep := ""
 		if i > 0 {
 			sep = " · "
@@ -295,7 +295,7 @@ func (m *Map) distribution(h int) string {
 	} else {
 		return m.spread
 	}
-	hist := Histogram{YLabel: "tensors", XLabel: s.Metric.Name}
+	hist := Histogram{Counts: true, YLabel: "tensors", XLabel: s.Metric.Name}
 	lo, hi := m.heat.scale.Lo, m.heat.scale.Hi
 	variants := []int{s.Variant}
 	if s.LockScale {

@@ -3,11 +3,18 @@ package views
 import (
 	"math"
 	"strconv"
+	"strings"
 )
 
+// minus gives a number the minus of the screen, which is as wide as a plus, in
+// its exponent too.
+func minus(s string) string { return strings.ReplaceAll(s, "-", "−") }
+
 // compact writes a number in at most six cells or so: 0.0951, 12.3, 4.56k,
-// 1.2M, 3e-07.
-func compact(v float64) string {
+// 1.2M, 3.0e−07.
+func compact(v float64) string { return minus(compactASCII(v)) }
+
+func compactASCII(v float64) string {
 	a := math.Abs(v)
 	switch {
 	case math.IsNaN(v):

@@ -21,28 +21,24 @@ func (s Scatter) Render(t *Theme, w, h int) string {
 	if left == n {
 		return Block([]string{t.Dim.Render("nothing to draw yet")}, w, h)
 	}
-	labels := []string{compact(ys.Hi), compact(ys.Lo)}
-	lw := max(Width(labels[0]), Width(labels[1])) + 1
-	if w-lw < 4 {
-		lw = 1
-		labels = []string{"", ""}
+	pw, ph := w, h-2
+	up := upTicks(ys.Lo, ys.Hi, ph, false, true)
+	lw := 1
+	for _, k := range up {
+		lw = max(lw, Width(k.label)+1)
 	}
+	if w-lw < 4 {
+		up, lw = nil, 1
+	}
+	pw -= lw
 	c := newCanvas(w, h)
-	pw, ph := w-lw, h-2
-	c.text(lw-1-Width(labels[0]), 0, labels[0], t.ink.dim)
-	c.text(lw-1-Width(labels[1]), ph-1, labels[1], t.ink.dim)
 	for y := range ph {
 		c.put(lw-1, y, "│", t.ink.faint)
 	}
-	c.axisX(t, lw, ph, pw, edgeTicks(xs, pw))
-	if s.XLabel != "" || s.YLabel != "" {
-		note := s.YLabel + " ↑  " + s.XLabel + " →"
-		if at := lw + (pw-Width(note))/2; Width(note) <= pw-Width(compact(xs.Lo))-Width(compact(xs.Hi))-4 {
-			for i, l := range []string{note} {
-				c.text(at, ph+1+i, l, t.ink.faint)
-			}
-		}
+	for _, k := range up {
+		c.text(lw-1-Width(k.label), ph-1-k.at, k.label, t.ink.dim)
 	}
+	c.axisX(t, lw, ph, pw, rangeTicks(xs.Lo, xs.Hi, pw))
 	if s.Diagonal {
 		for x := range pw {
 			f := float64(x) / float64(max(pw-1, 1))
@@ -71,6 +67,7 @@ func (s Scatter) Render(t *Theme, w, h int) string {
 		x, y := place(m)
 		c.put(lw+x/2, y/4, "◉", t.ink.accent)
 	}
+	s.nameAxes(t, c, lw, pw, ph)
 	return Block(c.lines(t), w, h)
 }
 
@@ -93,13 +90,25 @@ func (s Scatter) limits(n int) (xs, ys Scale, left int) {
 	return xs, ys, left
 }
 
-// edgeTicks labels both ends of an axis.
-func edgeTicks(s Scale, n int) []tick {
-	hi := compact(s.Hi)
-	if Width(hi)+Width(compact(s.Lo))+2 > n {
-		return nil
+// nameAxes writes what the axes are into the corners of the plot that points
+// leave free.
+func (s Scatter) nameAxes(t *Theme, c *canvas, lw, pw, ph int) {
+	for _, k := range []struct {
+		text  string
+		right bool // at the right end of the lowest line, else at the left end of the uppermost
+	}{{s.YLabel + " ↑", false}, {s.XLabel + " →", true}} {
+		x, y, n := lw+1, 0, Width(k.text)
+		if k.right {
+			x, y = lw+pw-n, ph-1
+		}
+		free := n+2 <= pw && n > 2
+		for i := range n {
+			free = free && c.free(x+i, y)
+		}
+		if free {
+			c.text(x, y, k.text, t.ink.faint)
+		}
 	}
-	return []tick{{0, compact(s.Lo)}, {n - 1 - Width(hi)/2, hi}}
 }
 
 // brailleDot is the bit of the dot in column x (0, 1) and row y (0–3) of a

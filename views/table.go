@@ -35,10 +35,18 @@ type Table struct {
 	Offset   int  // first row shown
 	Marked   bool // there is a column for the mark of the cursor row even where that is out of sight
 	NoHeader bool
+	Dense    bool // one cell between columns instead of two
 }
 
 // columnGap is what stands between two columns, in cells.
 const columnGap = 2
+
+func (tb Table) gap() int {
+	if tb.Dense {
+		return 1
+	}
+	return columnGap
+}
 
 // Render draws the table as exactly h lines of exactly w cells. The cursor row
 // is marked by "▸" and, with colours, set in reverse.
@@ -99,7 +107,7 @@ func (tb Table) line(row []string, widths []int) string {
 			continue
 		}
 		if !first {
-			b.WriteString(spaces(columnGap))
+			b.WriteString(spaces(tb.gap()))
 		}
 		first = false
 		text := ""
@@ -144,7 +152,7 @@ func (tb Table) widths(w int) []int {
 				shown++
 			}
 		}
-		total += columnGap * max(shown-1, 0)
+		total += tb.gap() * max(shown-1, 0)
 		if total <= w {
 			grow(out, tb.Columns, w-total, flex)
 			return out

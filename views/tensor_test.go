@@ -118,6 +118,47 @@ func TestMultipliersShareAnAxis(t *testing.T) {
 	}
 }
 
+// Each variant that stands in the table of a tensor has its steps, heads stand
+// over the right edges of their numbers, and variants without room are counted.
+func TestTensorTable(t *testing.T) {
+	state := viewstest.Empty(viewstest.Experts(0, 1, 0, 4), "nvfp4", "nvfp4+mse", "nvfp4+mse_ge1", "nvfp4+sweep", "int4-g128")
+	for v := range state.Variants {
+		viewstest.Measure(state, v, 0)
+	}
+	for _, c := range []struct{ variants, w, hidden int }{{3, 78, 0}, {3, 58, 0}, {3, 65, 0}, {5, 58, 2}, {5, 78, 1}, {5, 110, 0}, {2, 40, 0}} {
+		s := sceneOf(t, state)
+		some := *state
+		some.Variants, some.Records = state.Variants[:c.variants], state.Records[:c.variants]
+		s.State, s.Cursor, s.Baseline, s.Variant = &some, 0, 0, 1
+		lines := strings.Split(tensorTable(s, 0, c.w, 14), "\n")
+		head := []rune(lines[0])
+		shown, steps := 0, strings.Count(lines[0], "change")
+		for v := range some.Variants {
+			shown += strings.Count(lines[0], s.Theme.VariantMark(v))
+		}
+		if shown != c.variants-c.hidden || steps != shown-1 || strings.Contains(lines[0], "not shown") != (c.hidden > 0) {
+			t.Errorf("%d variants in %d cells: %d shown with %d steps, want %d hidden\n%s", c.variants, c.w, shown, steps, c.hidden, strings.Join(lines, "\n"))
+		}
+		if text := notShown(c.hidden); c.hidden > 0 && !strings.HasPrefix(lines[0], text) {
+			t.Errorf("%q is not said: %q", text, lines[0])
+		}
+		var edges []int
+		for x := range head {
+			if slices.Contains(variantMarks, string(head[x])) || head[x] == 'e' && head[x-1] == 'g' && head[x+1] == ' ' {
+				edges = append(edges, x)
+			}
+		}
+		for _, line := range lines[1:12] { // rel_l2 to the global scale
+			r := []rune(line)
+			for _, x := range edges {
+				if r[x] == ' ' || x+1 < len(r) && r[x+1] != ' ' {
+					t.Errorf("%d variants in %d cells: no number ends at column %d\n%s\n%s", c.variants, c.w, x, lines[0], line)
+				}
+			}
+		}
+	}
+}
+
 func TestRoleText(t *testing.T) {
 	for want, role := range map[string]topology.Role{
 		"layer 3 · routed expert 7 · up":         {Kind: topology.Expert, Layer: 3, Expert: 7, Projection: "up"},

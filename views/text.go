@@ -126,6 +126,17 @@ func Truncate(s string, w int) string {
 	return s[:n] + ellipsis + escapes(s[n:])
 }
 
+// fitting is the first of several wordings that is at most w cells, the longest
+// first; the last one where none is.
+func fitting(w int, wordings ...string) string {
+	for _, s := range wordings {
+		if Width(s) <= w {
+			return s
+		}
+	}
+	return wordings[len(wordings)-1]
+}
+
 // TruncateMiddle cuts s to at most w cells and keeps both ends: the names of
 // tensors differ at their ends. A quarter of the room goes to the start.
 // Strings with styles lose them.

@@ -216,7 +216,7 @@ func (p *worstPane) numbers(variant int, shown []int) []string {
 	for i, t := range shown {
 		switch {
 		case states[t].HasValue():
-			measured, figures = append(measured, i), append(figures, fmt.Sprintf(s.Metric.Format, values[t]))
+			measured, figures = append(measured, i), append(figures, s.Metric.text(values[t]))
 		case states[t] == Failed:
 			out[i] = "failed"
 		case states[t] == NotFinite:

@@ -1,0 +1,150 @@
+package views
+
+import (
+	"math"
+	"strconv"
+)
+
+// Labels of axes are round: multiples of 1, 2 or 5 times a power of ten, all of
+// one axis with the same number of digits behind the point, so that equal steps
+// look equal.
+
+// roundValues are the multiples of a round step from lo to hi: about n of them,
+// but two where the axis is long enough for two at all; nil where it has no
+// length. Those of whole are integers.
+func roundValues(lo, hi float64, n int, whole bool) (values []float64, step float64) {
+	if !isNumber(lo) || !isNumber(hi) || !(hi > lo) || !isNumber(hi-lo) || n < 1 {
+		return nil, 0
+	}
+	step = niceStep((hi - lo) / float64(n))
+	for range 4 {
+		if whole {
+			step = max(step, 1)
+		}
+		if values = multiples(lo, hi, step); len(values) > 1 || whole && step == 1 {
+			break
+		}
+		step = niceStep(step / 2.5)
+	}
+	return values, step
+}
+
+// multiples are those of step from lo to hi, at most a thousand.
+func multiples(lo, hi, step float64) []float64 {
+	if !(step > 0) || !isNumber(step) || !isNumber(lo/step) || math.Abs(lo/step) > 1e15 {
+		return nil
+	}
+	var out []float64
+	first := math.Ceil(lo/step - 1e-9)
+	for k := range 1000 {
+		v := (first + float64(k)) * step
+		if v > hi+step*1e-9 {
+			break
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// niceStep is the smallest of 1, 2 and 5 times a power of ten that is at least v.
+func niceStep(v float64) float64 {
+	e := math.Floor(math.Log10(v))
+	for _, m := range []float64{1, 2, 5} {
+		if s := tenTimes(m, e); s >= v*(1-1e-9) {
+			return s
+		}
+	}
+	return tenTimes(1, e+1)
+}
+
+// tenTimes is m·10^e, nearest for negative e too.
+func tenTimes(m, e float64) float64 {
+	if e < 0 && e > -300 {
+		return m / math.Pow(10, -e)
+	}
+	return m * math.Pow(10, e)
+}
+
+// axisLabels writes multiples of a round step, all with the same unit and number
+// of digits; 0 is 0.
+func axisLabels(values []float64, step float64) []string {
+	top := 0.0
+	for _, v := range values {
+		top = max(top, math.Abs(v))
+	}
+	unit, suffix := 1.0, ""
+	for _, u := range []struct {
+		from, unit float64
+		suffix     string
+	}{{1e12, 1e12, "T"}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}} {
+		if top >= u.from {
+			unit, suffix = u.unit, u.suffix
+			break
+		}
+	}
+	digits := max(int(-math.Floor(math.Log10(step/unit)+1e-9)), 0)
+	exponent := top >= 1e15 || digits > 6
+	out := make([]string, len(values))
+	for i, v := range values {
+		switch {
+		case math.Abs(v) < step/2:
+			out[i] = "0"
+		case exponent:
+			out[i] = minus(strconv.FormatFloat(v, 'e', max(int(math.Floor(math.Log10(top)+1e-9)-math.Floor(math.Log10(step)+1e-9)), 0), 64))
+		default:
+			out[i] = minus(strconv.FormatFloat(v/unit, 'f', digits, 64)) + suffix
+		}
+	}
+	return out
+}
+
+// widest is the width of the widest label.
+func widest(labels []string) int {
+	w := 0
+	for _, l := range labels {
+		w = max(w, Width(l))
+	}
+	return w
+}
+
+// rangeTicks are round values from lo to hi on an axis of n cells, as many as
+// stand apart.
+func rangeTicks(lo, hi float64, n int) []tick {
+	if n < 2 {
+		return nil
+	}
+	for want := max(n/12, 1); ; want-- {
+		values, step := roundValues(lo, hi, want, false)
+		labels := axisLabels(values, step)
+		if room := step / (hi - lo) * float64(n-1); want > 1 && float64(widest(labels)+1) > room {
+			continue
+		}
+		var out []tick
+		for i, v := range values {
+			out = append(out, tick{min(int(math.Round((v-lo)/(hi-lo)*float64(n-1))), n-1), labels[i]})
+		}
+		return out
+	}
+}
+
+// upTicks are round values from lo to hi up an axis of rows lines, at counts lines
+// from the foot: the line whose middle is nearest where ends says that the lowest
+// line is lo and the uppermost hi, else the line that a bar of that height fills.
+func upTicks(lo, hi float64, rows int, whole, ends bool) []tick {
+	values, step := roundValues(lo, hi, max(rows/3, 1), whole)
+	labels := axisLabels(values, step)
+	var out []tick
+	for i, v := range values {
+		f := (v - lo) / (hi - lo)
+		at := int(math.Round(f * float64(rows-1)))
+		if !ends {
+			if at = int(math.Round(f*float64(rows))) - 1; at < 0 && f > 0 {
+				at = 0
+			}
+		}
+		if at = min(at, rows-1); at >= 0 && (len(out) == 0 || out[len(out)-1].at < at) {
+			out = append(out, tick{at, labels[i]})
+		}
+	}
+	return out
+}
