@@ -149,7 +149,6 @@ func (p *Compare) fill() {
 	scale.Flip = c.metric.Worse < 0
 	p.maps[0].SetScale(scale)
 	p.maps[1].SetScale(scale)
-	c.outcome.shared = scale
 	c.outcome.scale.Flip = scale.Flip
 	p.maps[2].SetScale(c.outcome.scale)
 }

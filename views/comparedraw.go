@@ -76,11 +76,11 @@ func (p *Compare) drawMap(i int, title string, r rect) string {
 		lines = append(lines, strings.Split(p.maps[i].View(), "\n")...)
 	}
 	if legend {
-		format, scale := p.pairs.metric.Format, p.pairs.outcome.shared
+		format := p.pairs.metric.Format
 		if i == 2 {
-			format, scale = p.pairs.change.format, p.pairs.outcome.scale
+			format = p.pairs.change.format
 		}
-		lines = append(lines, p.scene.Theme.ScaleLegend(scale, format, r.w))
+		lines = append(lines, p.maps[i].Legend(format, r.w))
 	}
 	return Block(lines, r.w, r.h)
 }

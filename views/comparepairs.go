@@ -82,7 +82,7 @@ type comparison struct {
 	deepA, deepB, blocksA, blocksB int64
 	low, median, high              float64 // of the changes
 	undefined                      int     // pairs whose change is not defined
-	shared, scale                  Scale   // of both sides; symmetric, of the changes
+	scale                          Scale   // symmetric, of the changes
 	worst                          []regression
 	layers, projections            []stats.Paired // of the metric, by place
 	layerRel2, projectionRel2      []stats.Paired

@@ -5,11 +5,31 @@ import (
 	"strings"
 )
 
+// glyphStates are the states that a legend explains, in its order.
+var glyphStates = [...]CellState{NotYet, Clipped, NotFinite, Failed, Filtered}
+
 // ScaleLegend is one line of exactly w cells: the lower limit, the colours in
 // order, the upper limit, which percentiles the limits are, and then as much of
 // what the glyphs mean as there is room for. The format is of fmt, for one
 // value.
 func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
+	return t.legend(s, format, w, [Failed + 1]bool{})
+}
+
+// Legend is the ScaleLegend of the map, in which the glyphs that stand on it are
+// explained before those that do not, and before everything else.
+func (h *Heat) Legend(format string, w int) string {
+	h.refresh()
+	var occur [Failed + 1]bool
+	for i := range h.cells {
+		if c := &h.cells[i]; c.count > 0 {
+			occur[c.state] = true
+		}
+	}
+	return h.theme.legend(h.scale, format, w, occur)
+}
+
+func (t *Theme) legend(s Scale, format string, w int, occur [Failed + 1]bool) string {
 	lo, hi := number(format, s.Lo), number(format, s.Hi)
 	if s.Count == 0 {
 		lo, hi = "–", "–"
@@ -18,36 +38,58 @@ func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
 	if room < 3 {
 		return Fit(t.Dim.Render(lo+" … "+hi), w)
 	}
-	parts := []string{t.Text.Render(lo) + " " + t.rampBar(s, min(room, rampSteps, max(8, w/5))) + " " + t.Text.Render(hi)}
-	used, full := Width(parts[0]), false
-	add := func(glyph, word string) {
-		n := 3 + Width(glyph) + 1 + Width(word)
-		if full = full || used+n > w; !full {
-			parts = append(parts, glyph+" "+t.Dim.Render(word))
-			used += n
+	bar := t.Text.Render(lo) + " " + t.rampBar(s, min(room, rampSteps, max(8, w/5))) + " " + t.Text.Render(hi)
+	room = w - Width(bar)
+	var parts []string
+	add := func(part string) bool {
+		n := 3 + Width(part)
+		if n > room {
+			return false
+		}
+		parts = append(parts, part)
+		room -= n
+		return true
+	}
+	for _, st := range glyphStates {
+		if occur[st] && !(s.Diverging && st == Clipped) {
+			t.explain(st, add)
 		}
 	}
 	limits := "1–99 %"
 	if s.Diverging {
 		limits = "±99 %"
 	}
-	if s.Count > 0 && used+1+Width(limits) <= w {
-		parts[0] += " " + t.Faint.Render(limits)
-		used += 1 + Width(limits)
+	if s.Count > 0 && 1+Width(limits) <= room {
+		bar += " " + t.Faint.Render(limits)
+		room -= 1 + Width(limits)
 	}
-	add(t.stateGlyph(NotYet), "not yet")
-	if !s.Diverging {
-		add(t.clippedSample(), "deep clips")
-	}
-	add(t.stateGlyph(NotFinite), "not finite")
-	add(t.stateGlyph(Failed), "failed")
-	add(t.stateGlyph(Filtered), "filtered")
-	if n := s.Under + s.Over; n > 0 {
-		if text := fmt.Sprintf("%d beyond", n); !full && used+3+Width(text) <= w {
-			parts = append(parts, t.Faint.Render(text))
+	for _, st := range glyphStates {
+		if !occur[st] && !(s.Diverging && st == Clipped) && !t.explain(st, add) {
+			break
 		}
 	}
-	return Fit(strings.Join(parts, "   "), w)
+	if n := s.Under + s.Over; n > 0 {
+		add(t.Faint.Render(fmt.Sprintf("%d beyond", n)))
+	}
+	return Fit(strings.Join(append([]string{bar}, parts...), "   "), w)
+}
+
+// explain adds what a state's glyph means, in the longest wording that add takes.
+func (t *Theme) explain(st CellState, add func(part string) bool) bool {
+	switch st {
+	case NotYet:
+		return add(t.stateGlyph(st) + " " + t.Dim.Render("not yet"))
+	case NotFinite:
+		return add(t.stateGlyph(st) + " " + t.Dim.Render("not finite"))
+	case Filtered:
+		return add(t.stateGlyph(st) + " " + t.Dim.Render("filtered"))
+	case Clipped:
+		if !t.solid && add(t.clippedSample()+" "+t.Dim.Render("deep clips, by width")) {
+			return true
+		}
+		return add(t.clippedSample() + " " + t.Dim.Render("deep clips"))
+	}
+	return add(t.stateGlyph(st) + " " + t.Dim.Render("failed"))
 }
 
 // rampBar draws the colours of a scale, the lower limit first, in n cells.
@@ -80,11 +122,16 @@ func (t *Theme) rampBar(s Scale, n int) string {
 	return b.String()
 }
 
-// clippedSample shows how a clipped cell looks.
+// clippedSample shows how a clipped cell looks: hatched, or without solid colours
+// a bar that grows to the right with the value as other cells' bars grow upwards.
 func (t *Theme) clippedSample() string {
-	c := t.ramp[len(t.ramp)*2/3]
 	if t.solid {
+		c := t.ramp[len(t.ramp)*2/3]
 		return t.paint("╱", c.bg, c.hatch)
 	}
-	return t.paint(c.clipped, c.fg)
+	var b strings.Builder
+	for _, i := range []int{0, len(t.ramp) / 2, len(t.ramp) - 1} {
+		b.WriteString(t.paint(t.ramp[i].clipped, t.ramp[i].fg))
+	}
+	return b.String()
 }

@@ -239,7 +239,7 @@ func (m *Map) draw() string {
 		foot = append(foot, spaces(m.w))
 	}
 	if m.h > used {
-		foot = append(foot, s.Theme.ScaleLegend(m.heat.scale, s.Metric.Format, m.w))
+		foot = append(foot, m.heat.Legend(s.Metric.Format, m.w))
 	}
 	if m.h-used >= 2 {
 		foot = append(foot, Fit(m.worstLine(), m.w))
