@@ -78,9 +78,14 @@ func TestTerminalMatrix(t *testing.T) {
 		"narrow":                 func(t *testing.T) { smallTerminal(t, 20, 6) },
 		"zero size reported":     func(t *testing.T) { smallTerminal(t, 0, 0) },
 		"interrupt during a run": interruptedRun,
-		// The engine turns a worker's panic into a failed tensor, so nothing reaches the
-		// terminal; the test that panics a worker is sessions' TestWorkerPanic.
-		"panic in a worker": func(t *testing.T) {},
+		// A worker's panic needs a kernel that panics, so it is tried where one can be
+		// put in: TestWorkerPanicOnTerminal of package tui, on a terminal as here.
+		"panic in a worker": func(t *testing.T) {
+			source, err := os.ReadFile(filepath.Join("..", "..", "tui", "worker_linux_test.go"))
+			if err != nil || !strings.Contains(string(source), "func TestWorkerPanicOnTerminal(") {
+				t.Errorf("tui has no TestWorkerPanicOnTerminal (%v)", err)
+			}
+		},
 	}
 	data, err := os.ReadFile(filepath.Join(caseDir(t, "C42"), "matrix.json"))
 	if err != nil {
