@@ -283,8 +283,12 @@ func (p *Clipping) places(rows []clipRow, measure, w, h int) string {
 		}
 		list = append(list, place(s.places.grid.Rows[l].Label, l, only, l == at))
 	}
-	title := th.Title.Render("where") + th.Dim.Render("  "+m.help)
-	return Fit(title, w) + "\n" + placesTable(th, m, list, rows, p.scene.Variant, keep, w, h-1)
+	table, hidden := placesTable(th, m, list, rows, p.scene.Variant, keep, w, h-1)
+	title := m.help
+	if hidden > 0 {
+		title = fitting(w-len("where  "), title+"; "+notShown(hidden), m.name+", %; "+notShown(hidden))
+	}
+	return Fit(th.Title.Render("where")+th.Dim.Render("  "+title), w) + "\n" + table
 }
 
 // tensor sets the tensor under the cursor beside the whole.

@@ -291,3 +291,27 @@ func BenchmarkClippingRebuild(b *testing.B) {
 		s.rebuild(state, Filter{})
 	}
 }
+
+// Every layer and variant is in the table of places, or counted.
+func TestClippingCountsWhatItHidesOfPlaces(t *testing.T) {
+	state := viewstest.Big(43, 4, "nvfp4", "nvfp4+mse", "nvfp4+mse_ge1", "nvfp4+sweep", "int4-g128")
+	s := sceneOf(t, state)
+	p := newClipping(s)
+	p.SetSize(118, 34)
+	p.View()
+	layers := p.sums.places.layers()
+	for _, cursor := range []int{0, len(state.Tensors) / 2, len(state.Tensors) - 1} {
+		s.SetCursor(cursor)
+		for _, w := range []int{30, 60} {
+			view := p.places(p.rows(), 0, w, 14)
+			const shown = 14 - 3 // title, head and the line that counts
+			want := moreText(1 + len(p.sums.places.projections) + layers - shown)
+			if !strings.Contains(view, want) || !strings.Contains(view, "▸") {
+				t.Errorf("%d of %d layers and the rest, and no %q\n%s", shown, layers, want, view)
+			}
+			if strings.Contains(view, "not shown") != (w == 30) {
+				t.Errorf("%d cells: variants\n%s", w, view)
+			}
+		}
+	}
+}

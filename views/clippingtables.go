@@ -116,8 +116,9 @@ func trackMark(th *Theme, v, lo, hi float64, variant, w int) string {
 }
 
 // placesTable shows a measure for each place and variant, and where the shown
-// variant stands among the places. The first row stays, the rest scrolls so that row keep is seen.
-func placesTable(th *Theme, m clipMeasure, places []clipPlace, variants []clipRow, shown, keep, w, h int) string {
+// variant stands among the places. The first row stays, the rest scrolls so that
+// row keep is seen; rows without room are counted, and so are variants.
+func placesTable(th *Theme, m clipMeasure, places []clipPlace, variants []clipRow, shown, keep, w, h int) (table string, hidden int) {
 	const track = 14
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for i := range places {
@@ -150,16 +151,18 @@ func placesTable(th *Theme, m clipMeasure, places []clipPlace, variants []clipRo
 		alignColumn(rows, 2+v)
 	}
 	// Header and the first row stand still.
-	room := max(h-2, 0)
+	tb := Table{Columns: columns, Rows: rows, Cursor: -1, More: true}
+	room := max(tb.room(h)-1, 0)
 	offset := max(min(keep-room/2, len(rows)-room), 1)
-	if len(rows) <= room+1 {
-		offset = 1
+	if offset > 1 && offset < len(rows) {
+		tb.Rows, tb.Left = append(rows[:1:1], rows[offset:]...), offset-1
 	}
-	visible := rows[:min(1, len(rows))]
-	if offset < len(rows) {
-		visible = append(visible[:1:1], rows[offset:]...)
+	for _, width := range tb.widths(w)[2 : 2+len(variants)] {
+		if width < 0 {
+			hidden++
+		}
 	}
-	return Table{Columns: columns, Rows: visible, Cursor: -1}.Render(th, w, h)
+	return tb.Render(th, w, h), hidden
 }
 
 // besideTable sets the tensor under the cursor beside everything that is shown.
@@ -177,6 +180,6 @@ func besideTable(th *Theme, tensor, whole *clipSum, w, h int) string {
 	alignColumn(rows, 2)
 	return Table{
 		Columns: []Column{{Title: "%"}, {Title: "this tensor", Align: Right}, {Title: "all shown", Align: Right}, {Title: "", Align: Right, Drop: 1}},
-		Rows:    rows, Cursor: -1,
+		Rows:    rows, Cursor: -1, More: true,
 	}.Render(th, w, h)
 }

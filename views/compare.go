@@ -271,7 +271,8 @@ func (p *Compare) HandleMouse(x, y int, m tea.MouseMsg) (bool, tea.Cmd) {
 		}
 	}
 	if r := layout.parts[compareWorst]; r.has(x, y) {
-		if i := y - r.y - 2; i >= 0 && i < len(p.pairs.outcome.worst) {
+		list := Table{Rows: make([][]string, p.pairs.outcome.by.Losses), More: true}
+		if i := y - r.y - 2; i >= 0 && i < min(list.room(r.h-1), len(p.pairs.outcome.worst)) {
 			p.scene.SetCursor(p.pairs.outcome.worst[i].tensor)
 			return true, nil
 		}

@@ -101,7 +101,11 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 	}
 	outcome += fmt.Sprintf("  mean rel2 %s  p %s", relative(o.rel2.Change()), pValue(o.test.Log10P))
 	if !p.layout().small {
-		return Block(wrapped(th.Text, compareSentence(a, b, o, p.pairs.metric.Name), r.w), r.w, r.h)
+		text := compareSentence(a, b, o, p.pairs.metric.Name)
+		if r.h == 1 {
+			return th.Text.Render(Fit(text, r.w))
+		}
+		return Block(wrapped(th.Text, text, r.w), r.w, r.h)
 	}
 	return Block([]string{who, th.Text.Render(outcome)}, r.w, r.h)
 }

@@ -127,7 +127,8 @@ func winBar(th *Theme, by *stats.Paired, w int) string {
 	return th.Good.Render(strings.Repeat("█", wins)) + th.Faint.Render(strings.Repeat("▒", ties)) + th.Bad.Render(strings.Repeat("░", losses))
 }
 
-// worstTable lists the worst regressions; none says so.
+// worstTable lists the worst regressions, and counts those that it has no room
+// for; none says so.
 func worstTable(th *Theme, p *pairs, tensors []sessions.Tensor, cursor, w, h int) string {
 	o := &p.outcome
 	title := th.Title.Render("worst regressions")
@@ -163,7 +164,7 @@ func worstTable(th *Theme, p *pairs, tensors []sessions.Tensor, cursor, w, h int
 	}
 	return Block([]string{title}, w, 1) + "\n" + Table{
 		Columns: []Column{{Title: ""}, {Title: "tensor", Align: Middle, Flex: 1, Min: 13}, {Title: "A", Align: Right, Drop: 2}, {Title: "B", Align: Right, Drop: 1}, {Title: change, Align: Right}},
-		Rows:    rows, Cursor: -1,
+		Rows:    rows, Cursor: -1, More: true, Left: o.by.Losses - len(rows),
 	}.Render(th, w, h-1)
 }
 
@@ -193,6 +194,8 @@ func comparePlacesTable(th *Theme, p *pairs, only, layer, w, h int) string {
 		{Title: ""}, {Title: "where"}, {Title: "n", Align: Right, Drop: 3}, {Title: "wins B", Align: Right, Drop: 1},
 		{Title: "losses", Align: Right, Drop: 2}, {Title: "mean rel2", Align: Right},
 	}
-	room := max(h-1, 0)
-	return Table{Columns: columns, Rows: rows, Cursor: -1, Offset: max(min(keep-room/2, len(rows)-room), 0)}.Render(th, w, h)
+	tb := Table{Columns: columns, Rows: rows, Cursor: -1, More: true}
+	room := tb.room(h)
+	tb.Offset = max(min(keep-room/2, len(rows)-room), 0)
+	return tb.Render(th, w, h)
 }

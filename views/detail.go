@@ -279,7 +279,18 @@ func (d *detailPane) table(variants []int) (lines, notes []string) {
 	for y := range rows {
 		lines = append(lines, th.Dim.Render(Fit(labels[y], labelW))+strings.Join(cells[y], ""))
 	}
-	return lines[:min(len(lines), max(d.h-2, 1))], notes
+	return d.cut(lines, max(d.h-2, 1)), notes
+}
+
+// cut leaves out lines for which there is no room, and counts them.
+func (d *detailPane) cut(lines []string, room int) []string {
+	if len(lines) <= room {
+		return lines
+	}
+	if room < 2 {
+		return lines[:max(room, 0)]
+	}
+	return append(slices.Clone(lines[:room-1]), d.scene.Theme.Dim.Render(moreText(len(lines)-room+1)))
 }
 
 // rows are the figures in order: the metric, its rank, and the rest. Non-finite

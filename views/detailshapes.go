@@ -100,7 +100,7 @@ func (d *detailPane) shapes(variants []int, room int) []string {
 	for _, sh := range shapes {
 		out = append(out, d.shape(sh, variants)...)
 	}
-	return out[:min(len(out), room)]
+	return d.cut(out, room)
 }
 
 // missing says why histograms are not there.

@@ -268,3 +268,28 @@ func TestTablesFitAnySize(t *testing.T) {
 		checkExact(t, tb.Render(th, w, h), w, h)
 	})
 }
+
+// A table that is asked to says how many of its rows it has no room for; shown and
+// counted rows are all of them.
+func TestTableCountsHiddenRows(t *testing.T) {
+	th := themeIn(t, "", termenv.Ascii)
+	rows := make([][]string, 43)
+	for i := range rows {
+		rows[i] = []string{fmt.Sprintf("L%d", i)}
+	}
+	for _, left := range []int{0, 7} {
+		for h := 2; h < 60; h++ {
+			tb := Table{Columns: []Column{{Title: "where"}}, Rows: rows, Cursor: -1, More: true, Left: left}
+			got := tb.Render(th, 20, h)
+			checkExact(t, got, 20, h)
+			shown := strings.Count(got, "L")
+			if all := len(rows) + left; shown < all {
+				if want := fmt.Sprintf("… %d more", all-shown); !strings.Contains(got, want) {
+					t.Errorf("%d lines, %d rows elsewhere: %d shown, and no %q", h, left, shown, want)
+				}
+			} else if strings.Contains(got, "more") {
+				t.Errorf("%d lines: nothing is hidden\n%s", h, got)
+			}
+		}
+	}
+}

@@ -35,6 +35,8 @@ type Table struct {
 	Offset   int  // first row shown
 	Marked   bool // there is a column for the mark of the cursor row even where that is out of sight
 	NoHeader bool
+	More     bool // where rows do not fit, the last line says how many are not shown
+	Left     int  // rows that are not shown and not in Rows, for that line
 	Dense    bool // one cell between columns instead of two
 }
 
@@ -64,7 +66,8 @@ func (tb Table) Render(t *Theme, w, h int) string {
 		}
 		lines = append(lines, t.Dim.Render(spaces(lead)+tb.line(titles, widths)))
 	}
-	for i := max(tb.Offset, 0); i < len(tb.Rows) && len(lines) < h; i++ {
+	room := tb.room(h)
+	for i := max(tb.Offset, 0); i < len(tb.Rows) && i < tb.Offset+room; i++ {
 		line := tb.line(tb.Rows[i], widths)
 		switch {
 		case lead == 0:
@@ -75,8 +78,25 @@ func (tb Table) Render(t *Theme, w, h int) string {
 		}
 		lines = append(lines, line)
 	}
+	if hidden := len(tb.Rows) + tb.Left - room; tb.More && room >= 0 && hidden > 0 && len(lines) < h {
+		lines = append(lines, t.Dim.Render(spaces(lead)+moreText(hidden)))
+	}
 	return Block(lines, w, h)
 }
+
+// room is the number of rows that a table of h lines shows at most.
+func (tb Table) room(h int) int {
+	if !tb.NoHeader {
+		h--
+	}
+	if tb.More && len(tb.Rows)+tb.Left > h {
+		h--
+	}
+	return max(h, 0)
+}
+
+// moreText says that n more of what stands above it are not shown.
+func moreText(n int) string { return ellipsis + " " + thousands(n) + " more" }
 
 // lead is the room for the mark of the cursor row.
 func (tb Table) lead(w int) int {

@@ -36,7 +36,7 @@ func tensorColumns(s *Scene, order []int, rows [][]string, w int) Table {
 	names := shortVariants(s.State.Variants)
 	shown := slices.Clone(order)
 	for {
-		tb := Table{Columns: []Column{{}}, Cursor: -1}
+		tb := Table{Columns: []Column{{}}, Cursor: -1, More: true}
 		if n := len(order) - len(shown); n > 0 {
 			tb.Columns[0].Title = notShown(n)
 		}

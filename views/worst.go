@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -131,7 +132,8 @@ func (p *worstPane) draw() string {
 	return tb.Render(th, p.w, p.h-foot) + "\n" + Block(append([]string{""}, p.distributions()...), p.w, foot)
 }
 
-// table sets the rows of the given tensors.
+// table sets the rows of the given tensors. Variants stand in their own order;
+// the one that ranks is marked. Those without room are counted.
 func (p *worstPane) table(shown []int) Table {
 	s := p.scene
 	th := s.Theme
@@ -139,51 +141,68 @@ func (p *worstPane) table(shown []int) Table {
 	tb := Table{Cursor: -1, Marked: true, Columns: []Column{
 		{Title: "#", Align: Right},
 		{Title: "tensor", Align: Middle, Min: p.nameWidth(shown), Flex: 1},
-		{Title: names[s.Variant] + " " + th.VariantMark(s.Variant), Align: Right},
 	}}
-	others := make([]int, 0, len(s.State.Variants))
-	for v := range s.State.Variants {
-		if v != s.Variant {
-			others = append(others, v)
-		}
-	}
-	wide := p.w >= 30+16*len(others)
-	for i, v := range others {
-		tb.Columns = append(tb.Columns, Column{Title: names[v] + " " + th.VariantMark(v), Align: Right, Drop: i + 1})
-		if wide {
-			tb.Columns = append(tb.Columns, Column{Title: "#", Align: Right, Drop: i + 1})
-		}
-	}
-	numbers := make([][]string, 1+len(others))
-	order := append([]int{s.Variant}, others...)
-	for i, v := range order {
-		numbers[i] = p.numbers(v, shown)
-	}
-	ranked := make([][]int, len(others))
-	for i, v := range others {
-		if wide {
-			ranked[i], _ = ranks(s, v, shown)
-		}
-	}
+	wide := p.w >= 30+16*(len(names)-1)
+	rows := make([][]string, len(shown))
 	for y, t := range shown {
-		row := []string{strconv.Itoa(p.offset + y + 1), ShortName(&s.State.Tensors[t]), numbers[0][y]}
+		rows[y] = []string{strconv.Itoa(p.offset + y + 1), ShortName(&s.State.Tensors[t])}
 		if st := s.States(s.Variant)[t]; !st.HasValue() {
-			row[0] = th.stateGlyph(st)
+			rows[y][0] = th.stateGlyph(st)
 		}
-		for i := range others {
-			row = append(row, th.Dim.Render(numbers[i+1][y]))
+	}
+	others, marked := 0, Column{}
+	var figures []int // columns of figures
+	for v := range names {
+		numbers := p.numbers(v, shown)
+		title := names[v] + " " + th.VariantMark(v)
+		figures = append(figures, len(tb.Columns))
+		if v == s.Variant {
+			marked = Column{Title: rankMark + " " + title, Align: Right}
+			tb.Columns = append(tb.Columns, marked)
+			for y := range rows {
+				rows[y] = append(rows[y], numbers[y])
+			}
+			continue
+		}
+		others++
+		tb.Columns = append(tb.Columns, Column{Title: title, Align: Right, Drop: others})
+		if wide {
+			tb.Columns = append(tb.Columns, Column{Title: "#", Align: Right, Drop: others})
+		}
+		var ranked []int
+		if wide {
+			ranked, _ = ranks(s, v, shown)
+		}
+		for y := range rows {
+			rows[y] = append(rows[y], th.Dim.Render(numbers[y]))
 			if wide {
 				r := "–"
-				if ranked[i][y] > 0 {
-					r = strconv.Itoa(ranked[i][y])
+				if ranked[y] > 0 {
+					r = strconv.Itoa(ranked[y])
 				}
-				row = append(row, th.Faint.Render(r))
+				rows[y] = append(rows[y], th.Faint.Render(r))
 			}
 		}
-		tb.Rows = append(tb.Rows, row)
+	}
+	tb.Rows = rows
+	widths, hidden := tb.widths(p.w-tb.lead(p.w)), 0
+	if at := slices.Index(tb.Columns, marked); at >= 0 && widths[at] < 0 { // the figures matter more than the mark
+		tb.Columns[at].Title = strings.TrimPrefix(marked.Title, rankMark+" ")
+		widths = tb.widths(p.w - tb.lead(p.w))
+	}
+	for _, i := range figures {
+		if widths[i] < 0 {
+			hidden++
+		}
+	}
+	if hidden > 0 {
+		tb.Columns[1].Title = fitting(widths[1], "tensor · "+plural(hidden, "variant")+" not shown", "tensor · "+notShown(hidden), "tensor")
 	}
 	return tb
 }
+
+// rankMark stands at the head of the variant by which tensors are ranked.
+const rankMark = "▾"
 
 // reasons puts the reason behind the name of what failed, as much of it as fits.
 func (p *worstPane) reasons(tb *Table, shown []int) {
@@ -252,10 +271,14 @@ func (p *worstPane) distributions() []string {
 	if lo > hi {
 		return nil
 	}
-	lines := []string{th.Dim.Render(fmt.Sprintf("%s from %s to %s", s.Metric.Name, compact(lo), compact(hi)))}
+	head := fmt.Sprintf("%s from %s to %s", s.Metric.Name, compact(lo), compact(hi))
+	if n := len(names) - (p.footHeight() - 2); n > 0 {
+		head += "; " + notShown(n)
+	}
+	lines := []string{th.Dim.Render(head)}
 	bins := max(min(p.w-nameW-2, 60), 1)
 	for v := range names {
-		if len(lines) >= p.footHeight() {
+		if len(lines) > p.footHeight()-2 {
 			break
 		}
 		d := &p.spread[v]

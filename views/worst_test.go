@@ -1,6 +1,7 @@
 package views
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,5 +64,40 @@ func TestWorstNamesTheReason(t *testing.T) {
 	p.HandleMouse(4, 1, tea.MouseMsg{Button: tea.MouseButtonWheelDown, Action: tea.MouseActionPress})
 	if got := strings.Split(p.View(), "\n")[1]; strings.Contains(got, "! ") || sc.Cursor != 20 {
 		t.Errorf("the wheel leaves %q at the top and the cursor on %d", got, sc.Cursor)
+	}
+}
+
+// Columns stay where they are when another variant ranks; that one is marked.
+// Variants without room are counted.
+func TestWorstKeepsTheOrderOfVariants(t *testing.T) {
+	sc := sceneFor(t, viewstest.Demo(), termenv.Ascii)
+	p := NewWorst(sc)
+	order := func(head string) (out []int) {
+		for v := range sc.State.Variants {
+			out = append(out, strings.Index(head, sc.Theme.VariantMark(v)))
+		}
+		return out
+	}
+	for _, w := range []int{60, 140} {
+		p.SetSize(w, 20)
+		for v := range sc.State.Variants {
+			sc.SetVariant(v)
+			head, _, _ := strings.Cut(p.View(), "\n")
+			if at := order(head); at[0] < 0 || !slices.IsSorted(at) {
+				t.Errorf("%d cells, variant %d: columns at %d: %q", w, v, at, head)
+			}
+			name := shortVariants(sc.State.Variants)[v]
+			if strings.Count(head, "▾") != 1 || !strings.Contains(head, "▾ "+name+" ") {
+				t.Errorf("%d cells: %s is not marked: %q", w, name, head)
+			}
+		}
+	}
+	p.SetSize(45, 20)
+	if head, _, _ := strings.Cut(p.View(), "\n"); !strings.Contains(head, "1 not shown") {
+		t.Errorf("a hidden variant is not counted: %q", head)
+	}
+	p.SetSize(24, 5)
+	if head, _, _ := strings.Cut(p.View(), "\n"); !strings.Contains(head, "● ") && !strings.HasSuffix(head, "●") {
+		t.Errorf("no room for the variant that ranks: %q", head)
 	}
 }
