@@ -78,7 +78,8 @@ func (tb Table) Render(t *Theme, w, h int) string {
 		}
 		lines = append(lines, line)
 	}
-	if hidden := len(tb.Rows) + tb.Left - room; tb.More && room >= 0 && hidden > 0 && len(lines) < h {
+	shown := max(min(len(tb.Rows)-max(tb.Offset, 0), room), 0)
+	if hidden := len(tb.Rows) + tb.Left - shown; tb.More && hidden > 0 && len(lines) < h {
 		lines = append(lines, t.Dim.Render(spaces(lead)+moreText(hidden)))
 	}
 	return Block(lines, w, h)

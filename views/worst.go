@@ -196,7 +196,7 @@ func (p *worstPane) table(shown []int) Table {
 		}
 	}
 	if hidden > 0 {
-		tb.Columns[1].Title = fitting(widths[1], "tensor · "+plural(hidden, "variant")+" not shown", "tensor · "+notShown(hidden), "tensor")
+		tb.Columns[1].Title = fitting(widths[1], "tensor · "+plural(hidden, "variant")+" not shown", "tensor · "+notShown(hidden), notShown(hidden), "tensor")
 	}
 	return tb
 }
