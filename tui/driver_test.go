@@ -51,7 +51,7 @@ func drive(t *testing.T, feed sessions.Feed, o Options, w, h int) *driver {
 		o.Now = func() time.Time { return d.now }
 	}
 	d.m = New(feed, o)
-	t.Cleanup(d.m.end)
+	t.Cleanup(func() { _ = d.m.end() })
 	d.do(d.m.Init())
 	d.Resize(w, h)
 	return d

@@ -36,6 +36,8 @@ func (m *Model) draw() (out string) {
 	switch {
 	case m.w <= 0 || m.h <= 0:
 		return ""
+	case m.first != nil:
+		return m.drawOpening()
 	case m.layout.Small && m.dialog != nil:
 		return strings.Join(m.bareDialog(), "\n")
 	case m.layout.Small:

@@ -120,6 +120,9 @@ func (m *Model) handleKey(k tea.KeyMsg) tea.Cmd {
 	if k.String() == "ctrl+c" {
 		return m.interrupt()
 	}
+	if m.first != nil {
+		return m.first.keep(k)
+	}
 	if k.Type == tea.KeyRunes && len(k.Runes) > 1 && !k.Paste && !m.typing() {
 		// Keys typed faster than the terminal was read come as one message.
 		var cmds []tea.Cmd

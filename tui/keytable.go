@@ -99,7 +99,7 @@ func KeyTable() []KeySection {
 	st := &sessions.State{}
 	st.Progress.State = sessions.RunIdle
 	m := New(sessions.NewStatic(st), Options{})
-	defer m.end()
+	defer m.cancel()
 	return m.keyTable()
 }
 

@@ -21,6 +21,7 @@ type Model struct {
 	tasks  *tasks
 	crash  chan error // holds a panic of View until the loop hears of it
 
+	first     *opening // nil once something is open
 	src       *source
 	home      *source // what was open before a replay was started from within
 	lane      lane
@@ -101,7 +102,7 @@ func New(feed sessions.Feed, o Options) *Model {
 
 // Init implements tea.Model.
 func (m *Model) Init() tea.Cmd {
-	return tea.Batch(m.pump(m.src), m.watch(), m.askBackground(), m.tick(), m.settle())
+	return tea.Batch(m.openFirst(), m.pump(m.src), m.watch(), m.askBackground(), m.tick(), m.settle())
 }
 
 // watch hands the loop what it cannot see: a panic of View, and the end of the

@@ -12,7 +12,7 @@ const doubleClick = 400 * time.Millisecond
 // handleMouse acts on the mouse: a dialog first, then the frame, then the pane
 // under it.
 func (m *Model) handleMouse(e tea.MouseMsg) tea.Cmd {
-	if m.layout.Small {
+	if m.layout.Small || m.first != nil {
 		return nil
 	}
 	if m.dialog != nil {

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,15 +32,27 @@ const patience = 2 * time.Second
 
 // Run shows a feed until the person quits. It does not close the feed. The
 // terminal is as it was before when Run returns, whatever happened.
+func Run(ctx context.Context, feed sessions.Feed, o Options) error {
+	return run(ctx, o, func(o Options) *Model { return New(feed, o) })
+}
+
+// RunOpening is Run for a feed that takes a while to open: the frame says so
+// meanwhile, under the given name, and keeps what is typed. An error of open
+// ends the program and is returned as it is. What open gave is closed.
+func RunOpening(ctx context.Context, name string, open func() (sessions.Feed, error), o Options) error {
+	return run(ctx, o, func(o Options) *Model { return newOpening(name, open, o) })
+}
+
+// run runs the model that is made of the options.
 //
 // The end of the context and signals are taken as an order to quit, not handed
 // to Bubble Tea: there they kill the program, which leaves its reader behind.
-func Run(ctx context.Context, feed sessions.Feed, o Options) error {
+func run(ctx context.Context, o Options, made func(Options) *Model) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	o.ctx = ctx
-	m := New(feed, o)
-	defer m.end()
+	m := made(o)
+	defer func() { err = cmp.Or(err, m.end()) }()
 
 	options := []tea.ProgramOption{tea.WithoutSignalHandler(), tea.WithAltScreen(), tea.WithOutput(m.o.Out)}
 	if !m.o.NoMouse {
@@ -55,7 +68,7 @@ func Run(ctx context.Context, feed sessions.Feed, o Options) error {
 	}
 	options = append(options, tea.WithInput(in))
 	program = tea.NewProgram(m, options...)
-	_, err := program.Run()
+	_, err = program.Run()
 	return m.verdict(ctx, err)
 }
 
@@ -95,13 +108,22 @@ func lastStop(st *sessions.State) string {
 
 // end cancels what is under way, waits for it, and closes what was opened from
 // within.
-func (m *Model) end() {
+func (m *Model) end() error {
 	m.cancel()
 	select {
 	case <-m.tasks.close():
 	case <-time.After(patience):
 	}
-	if m.src.owned {
-		_ = m.src.feed.Close() // a replay only reads
+	open := []*source{m.src, m.home}
+	if m.first != nil {
+		open = append(open, m.first.fresh.Swap(nil))
 	}
+	var errs []error
+	for _, s := range open {
+		if s != nil && s.owned {
+			s.owned = false
+			errs = append(errs, s.feed.Close())
+		}
+	}
+	return errors.Join(errs...)
 }

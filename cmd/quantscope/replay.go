@@ -29,11 +29,8 @@ terminal it prints the session's log with its times, then the table.`,
 			if asJSON || !std.terminal {
 				return printReplay(std, args[0], asJSON)
 			}
-			player, err := sessions.OpenReplay(args[0], speed)
-			if err != nil {
-				return err
-			}
-			return show(cmd.Context(), std, player, screen)
+			open := func() (sessions.Feed, error) { return sessions.OpenReplay(args[0], speed) }
+			return showSaved(cmd.Context(), std, args[0], open, screen)
 		},
 	}
 	screen.bind(cmd)

@@ -74,11 +74,7 @@ func workbench(ctx context.Context, std streams, what string, run runFlags, scre
 	case saved && plain:
 		return printSession(std, what, run.json)
 	case saved:
-		feed, err := sessions.OpenSession(what)
-		if err != nil {
-			return err
-		}
-		return show(ctx, std, feed, screen)
+		return showSaved(ctx, std, what, func() (sessions.Feed, error) { return sessions.OpenSession(what) }, screen)
 	case plain:
 		if !run.json {
 			fmt.Fprintln(std.err, "quantscope: no interactive terminal: measuring, then a plain report")

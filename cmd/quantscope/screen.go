@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,8 @@ func (f *screenFlags) bind(cmd *cobra.Command) {
 	})
 }
 
-// show runs the workbench on a feed and closes the feed.
-func show(ctx context.Context, std streams, feed sessions.Feed, f screenFlags) error {
+// options are the workbench's.
+func (f screenFlags) options(std streams) tui.Options {
 	o := tui.Options{
 		Theme: f.theme, NoMouse: f.noMouse, In: std.in, Out: std.out,
 		OpenReplay: func(path string) (sessions.Player, error) { return sessions.OpenReplay(path, 1) },
@@ -42,14 +43,31 @@ func show(ctx context.Context, std streams, feed sessions.Feed, f screenFlags) e
 	for _, h := range method.Known() {
 		o.Known = append(o.Known, tui.Known{Name: h.Name, Help: h.Description})
 	}
-	err := tui.Run(ctx, feed, o)
+	return o
+}
+
+// showSaved runs the workbench on a session file, which is opened while the
+// frame stands already: a large one takes a moment.
+func showSaved(ctx context.Context, std streams, path string, open func() (sessions.Feed, error), f screenFlags) error {
+	return screenError(tui.RunOpening(ctx, filepath.Base(path), open, f.options(std)), "")
+}
+
+// show runs the workbench on a feed and closes the feed.
+func show(ctx context.Context, std streams, feed sessions.Feed, f screenFlags) error {
+	err := tui.Run(ctx, feed, f.options(std))
 	if closeErr := feed.Close(); err == nil && closeErr != nil {
 		err = closeErr
 	}
+	return screenError(err, resumeHint(feed))
+}
+
+// screenError is the error of the program for the way in which the workbench
+// ended.
+func screenError(err error, hint string) error {
 	var stopped *tui.StoppedError
 	switch {
 	case errors.Is(err, tui.ErrInterrupted):
-		return &exitError{exitInterrupted, fmt.Errorf("interrupted: what was measured is kept%s", resumeHint(feed))}
+		return &exitError{exitInterrupted, fmt.Errorf("interrupted: what was measured is kept%s", hint)}
 	case errors.As(err, &stopped):
 		return environment(err)
 	}
