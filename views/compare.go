@@ -60,7 +60,13 @@ func (p *Compare) Title() string {
 		return "Compare"
 	}
 	p.refresh()
-	return fmt.Sprintf("Compare · A %s · B %s · %s · %s", Clean(a.Name), Clean(b.Name), p.scene.Metric.Name, p.pairs.outcome.coverage())
+	title := fmt.Sprintf("Compare · A %s · B %s · %s · %s", Clean(a.Name), Clean(b.Name), p.scene.Metric.Name, p.pairs.outcome.coverage())
+	if l := p.layout(); !l.small { // else the one map that may be shown has room to say it
+		if words, _ := p.maps[2].Over(); words != "" {
+			title += " · cells: " + words
+		}
+	}
+	return title
 }
 
 // sides are the two variants; ok is false where one is missing.

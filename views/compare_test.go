@@ -95,6 +95,62 @@ func TestPValue(t *testing.T) {
 	}
 }
 
+// A cell that stands for several tensors says so, on each of the maps, and which of
+// their changes B − A shows.
+func TestCompareSaysWhatACellStandsFor(t *testing.T) {
+	s := sceneOf(t, varied())
+	s.Variant = 2
+	p := newCompare(s)
+	for _, size := range [][2]int{{118, 35}, {198, 55}, {78, 19}} {
+		p.SetSize(size[0], size[1])
+		for range compareParts {
+			l := p.layout()
+			for i, part := range []comparePart{compareA, compareB, compareDiff} {
+				r := l.parts[part]
+				if r.empty() {
+					continue
+				}
+				view := p.View() // sizes the maps
+				words, short := p.maps[i].Over()
+				line := []rune(strings.Split(view, "\n")[r.y])
+				title := string(line[r.x:min(r.x+r.w, len(line))])
+				if words == "" && size[0] == 118 {
+					t.Fatalf("%d×%d: a cell of %s is one tensor: the test shows nothing", size[0], size[1], comparePartNames[part])
+				}
+				if said := strings.Contains(title, words) || strings.Contains(title, short); !said && (l.small || part == compareDiff) {
+					t.Errorf("%d×%d: %q says neither %q nor %q", size[0], size[1], title, words, short)
+				}
+				if !l.small && !strings.Contains(p.Title(), words) {
+					t.Errorf("%d×%d: title %q does not say %q", size[0], size[1], p.Title(), words)
+				}
+			}
+			hit(p, "o")
+		}
+	}
+	p.SetSize(118, 35)
+	s.SetProjection("gate")
+	p.View()
+	if words, _ := p.maps[2].Over(); words != "" || strings.Contains(p.Title(), "over") {
+		t.Errorf("one projection: %q in %q", words, p.Title())
+	}
+	// The change for the worse wins, though the one for the better is larger.
+	s.SetProjection("")
+	at := s.Cursor
+	bucket := p.maps[2].Bucket(at)
+	if len(bucket) < 2 {
+		p.View()
+		bucket = p.maps[2].Bucket(at)
+	}
+	worst := math.Inf(-1)
+	for _, k := range bucket {
+		worst = max(worst, p.pairs.changes[k])
+	}
+	row, col := p.maps[2].cellOf(at)
+	if got := p.maps[2].cells[row*len(p.maps[2].layout.cols)+col].value; len(bucket) < 2 || got != worst {
+		t.Errorf("the cell of %d tensors shows %v, want %v", len(bucket), got, worst)
+	}
+}
+
 func TestCompareSentence(t *testing.T) {
 	a, b := &sessions.Variant{Name: "nvfp4"}, &sessions.Variant{Name: "nvfp4+mse"}
 	o := &comparison{

@@ -45,11 +45,10 @@ func (p *Compare) drawPart(part comparePart, r rect, a, b *sessions.Variant) str
 	case compareB:
 		return p.drawMap(1, "B  "+th.VariantTag(b.Name, b.ID), r)
 	case compareDiff:
-		unit := "  " + p.pairs.metric.Name
-		if p.pairs.change.unit != "" {
-			unit += ", " + p.pairs.change.unit
-		}
-		return p.drawMap(2, th.Title.Render("B − A")+th.Dim.Render(unit), r)
+		unit := p.pairs.change.unit
+		name := strings.TrimSuffix(p.pairs.metric.Name+", "+unit, ", ")
+		_, short := p.maps[2].Over()
+		return p.drawMap(2, th.Title.Render("B − A")+th.Dim.Render("  "+fitting(r.w-Width("B − A    "+short), name, unit)), r)
 	case comparePaired:
 		return Block(pairedTable(th, &p.pairs, a, b, r.w), r.w, r.h)
 	case compareWorst:
@@ -68,8 +67,14 @@ func (p *Compare) drawPart(part comparePart, r rect, a, b *sessions.Variant) str
 	return ""
 }
 
-// drawMap draws one of the maps under its title.
+// drawMap draws one of the maps under its title. Where a cell stands for several
+// tensors it shows the worst of them: of B − A the change that is most for the
+// worse, whatever the values on either side. The map's title says so, or where it
+// has no room the screen's.
 func (p *Compare) drawMap(i int, title string, r rect) string {
+	if words, short := p.maps[i].Over(); words != "" {
+		title += p.scene.Theme.Dim.Render(fitting(r.w-Width(title), "  "+words, "  "+short, ""))
+	}
 	lines := []string{title}
 	n, legend := mapParts(r.h)
 	if n > 0 {

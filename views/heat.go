@@ -1,7 +1,9 @@
 package views
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // Heat is the drawing of a map: a value for each tensor of a grid, as colours.
@@ -303,6 +305,33 @@ func (h *Heat) Bucket(tensor int) []int {
 		}
 	}
 	return out
+}
+
+// Over says which of its tensors' values a cell shows where it stands for several,
+// in words and in a few cells: max over gate, up, down × 2 experts; max of 6. It
+// is "" where a cell stands for one.
+func (h *Heat) Over() (words, short string) {
+	layers, experts, all := h.Stride()
+	var over []string
+	n := layers * experts
+	if all {
+		over = append(over, Clean(strings.Join(h.grid.Parts, ", ")))
+		n *= len(h.grid.Parts)
+	}
+	if experts > 1 {
+		over = append(over, fmt.Sprintf("%d experts", experts))
+	}
+	if layers > 1 {
+		over = append(over, fmt.Sprintf("%d layers", layers))
+	}
+	if over == nil {
+		return "", ""
+	}
+	word := "max"
+	if h.scale.Flip {
+		word = "min"
+	}
+	return word + " over " + strings.Join(over, " × "), fmt.Sprintf("%s of %d", word, n)
 }
 
 // Stride says how much one cell stands for: layers, experts, and whether it

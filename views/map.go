@@ -1,7 +1,6 @@
 package views
 
 import (
-	"fmt"
 	"strings"
 
 	"quantscope/sessions"
@@ -74,29 +73,15 @@ func (m *Map) Title() string {
 	if s.Variant >= 0 && s.Variant < len(s.State.Variants) {
 		title += " · " + Clean(s.State.Variants[s.Variant].Name)
 	}
-	layers, experts, all := m.heat.Stride()
-	word := "max"
-	if s.Metric.Worse < 0 {
-		word = "min"
-	}
-	parts := strings.Join(m.heat.grid.Parts, ", ")
-	var over []string
+	_, _, all := m.heat.Stride()
 	switch {
 	case s.Projection != "":
 		title += " · " + Clean(s.Projection)
-	case all:
-		over = append(over, Clean(parts))
-	case len(m.heat.grid.Parts) > 1:
-		title += " · " + Clean(parts)
+	case !all && len(m.heat.grid.Parts) > 1:
+		title += " · " + Clean(strings.Join(m.heat.grid.Parts, ", "))
 	}
-	if experts > 1 {
-		over = append(over, fmt.Sprintf("%d experts", experts))
-	}
-	if layers > 1 {
-		over = append(over, fmt.Sprintf("%d layers", layers))
-	}
-	if over != nil {
-		title += " · " + word + " over " + strings.Join(over, " × ")
+	if over, _ := m.heat.Over(); over != "" {
+		title += " · " + over
 	}
 	if s.LockScale {
 		title += " · one scale"
