@@ -63,14 +63,10 @@ func (h *Heat) drawRow(p *heatPen, y, cursorRow, cursorCol int) {
 	h.drawLabel(p, row, cursorRow, in == (l.cellH-1)/2)
 	scale := h.scaleInks()
 	for i := range l.cols {
-		col := &l.cols[i]
-		if col.x >= h.w {
+		w := h.begin(p, i)
+		if w <= 0 {
 			break
 		}
-		if col.x > p.x {
-			p.spaces(col.x - p.x)
-		}
-		w := min(col.w, h.w-col.x)
 		cell := &h.cells[row*len(l.cols)+i]
 		switch {
 		case row == cursorRow && i == cursorCol:
@@ -85,6 +81,17 @@ func (h *Heat) drawRow(p *heatPen, y, cursorRow, cursorCol int) {
 			h.drawGlyph(p, cell, scale, w, in)
 		}
 	}
+}
+
+// begin moves the pen to a column and says how many of its cells are in sight: 0
+// where it and all further ones are out of sight.
+func (h *Heat) begin(p *heatPen, column int) int {
+	col := &h.layout.cols[column]
+	if col.x >= h.w {
+		return 0
+	}
+	p.spaces(col.x - p.x)
+	return min(col.w, h.w-col.x)
 }
 
 // drawState draws a cell without a value: its glyph once, in the middle.

@@ -10,14 +10,10 @@ func (h *Heat) drawHalf(p *heatPen, y, cursorRow, cursorCol int) {
 	h.drawLabel(p, row, cursorRow, true)
 	k := h.scaleInks()
 	for i := range l.cols {
-		col := &l.cols[i]
-		if col.x >= h.w {
+		w := h.begin(p, i)
+		if w <= 0 {
 			break
 		}
-		if col.x > p.x {
-			p.spaces(col.x - p.x)
-		}
-		w := min(col.w, h.w-col.x)
 		upper := &h.cells[row*len(l.cols)+i]
 		lower := &heatCell{}
 		if row+1 < l.rows {
