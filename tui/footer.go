@@ -252,7 +252,10 @@ func (m *Model) problemLine(w int) string {
 	t := m.scene.Theme
 	if n == 0 {
 		if f := m.scene.Filter; f.Text != "" {
-			return t.Dim.Render(fmt.Sprintf("filter %s: %d of %s, esc clears it", views.Clean(f.Text), f.Count, plural(len(m.scene.State.Tensors), "tensor")))
+			const before = "esc clears the filter "
+			after := fmt.Sprintf(": %d of %s", f.Count, plural(len(m.scene.State.Tensors), "tensor"))
+			room := w - views.Width(before) - views.Width(after)
+			return t.Dim.Render(before + views.TruncateMiddle(views.Clean(f.Text), room) + after)
 		}
 		return ""
 	}

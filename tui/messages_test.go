@@ -107,4 +107,5 @@ func TestLongMessages(t *testing.T) {
 	exportErr = fmt.Errorf("%srun.jsonl: %w", long, os.ErrExist)
 	d.Press("e", "ctrl+u").Type(long+"run.jsonl").Press("enter").Sees("Overwrite?", "run.jsonl is there already")
 	d.Press("esc").Press("/").Type(strings.Repeat("layers|", 20) + "x").Press("enter").Says("240 tensors match l").Says("|x")
+	d.Press("2").Says("esc clears the filter").Says(": 240 of 240 tensors")
 }
