@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -150,15 +149,14 @@ func (p *worstPane) table(shown []int) Table {
 			rows[y][0] = th.stateGlyph(st)
 		}
 	}
-	others, marked := 0, Column{}
+	others := 0
 	var figures []int // columns of figures
 	for v := range names {
 		numbers := p.numbers(v, shown)
 		title := names[v] + " " + th.VariantMark(v)
 		figures = append(figures, len(tb.Columns))
 		if v == s.Variant {
-			marked = Column{Title: rankMark + " " + title, Align: Right}
-			tb.Columns = append(tb.Columns, marked)
+			tb.Columns = append(tb.Columns, Column{Title: title, Align: Right})
 			for y := range rows {
 				rows[y] = append(rows[y], numbers[y])
 			}
@@ -185,18 +183,27 @@ func (p *worstPane) table(shown []int) Table {
 		}
 	}
 	tb.Rows = rows
-	widths, hidden := tb.widths(p.w-tb.lead(p.w)), 0
-	if at := slices.Index(tb.Columns, marked); at >= 0 && widths[at] < 0 { // the figures matter more than the mark
-		tb.Columns[at].Title = strings.TrimPrefix(marked.Title, rankMark+" ")
-		widths = tb.widths(p.w - tb.lead(p.w))
+	hidden := func() (n int) {
+		widths := tb.widths(p.w - tb.lead(p.w))
+		for _, i := range figures {
+			if widths[i] < 0 {
+				n++
+			}
+		}
+		return n
 	}
-	for _, i := range figures {
-		if widths[i] < 0 {
-			hidden++
+	// Figures matter more than room round the mark.
+	name, mark := names[s.Variant], th.VariantMark(s.Variant)
+	at := figures[s.Variant]
+	tb.Columns[at].Title = name + " " + mark
+	least := hidden()
+	for _, title := range []string{rankMark + " " + name + " " + mark, rankMark + name + " " + mark, name + rankMark + mark} {
+		if tb.Columns[at].Title = title; hidden() == least {
+			break
 		}
 	}
-	if hidden > 0 {
-		tb.Columns[1].Title = fitting(widths[1], "tensor · "+plural(hidden, "variant")+" not shown", "tensor · "+notShown(hidden), notShown(hidden), "tensor")
+	if least > 0 {
+		tb.Columns[1].Title = fitting(tb.columnWidth(1, p.w), "tensor · "+plural(least, "variant")+" not shown", "tensor · "+notShown(least), notShown(least), "tensor")
 	}
 	return tb
 }

@@ -98,7 +98,7 @@ func TestWorstKeepsTheOrderOfVariants(t *testing.T) {
 	}
 	sc.SetVariant(1)
 	p.SetSize(24, 5)
-	if head, _, _ := strings.Cut(p.View(), "\n"); !strings.HasSuffix(head, "+mse ▲") {
+	if head, _, _ := strings.Cut(p.View(), "\n"); !strings.HasSuffix(head, "▾+mse ▲") {
 		t.Errorf("no room for the variant that ranks: %q", head)
 	}
 }
