@@ -337,7 +337,7 @@ func TestHostileSessions(t *testing.T) {
 			if _, err := Inspect(path); err != nil && !errors.As(err, new(*FileError)) {
 				t.Error(err)
 			}
-			_ = ExportJSONL(io.Discard, path)
+			_ = ExportJSONL(t.Context(), io.Discard, path)
 			if l, err := StartJob(t.Context(), job, Options{Session: path}); err == nil {
 				if err := l.Close(); err != nil {
 					t.Error(err)

@@ -29,10 +29,17 @@ type line struct {
 const exportRows = 2048
 
 // export hands the newest measurement of each (variant, tensor) to f, by variant
-// and tensor. What f gets is valid until it returns. A damaged measurement ends
-// the export: an incomplete one must not look whole.
-func export(path string, f func(l *line) error) error {
-	ctx := context.Background()
+// and tensor. What f gets is valid until it returns. A damaged session is refused
+// before f gets anything: an incomplete export must not look whole.
+func export(ctx context.Context, path string, f func(l *line) error) error {
+	whole, err := loadFile(ctx, path)
+	if err != nil {
+		return err
+	}
+	if whole.damage.any() {
+		return &FileError{Path: path, Reason: "is damaged, so it is not exported: " + whole.damage.String()}
+	}
+	whole = nil // it may be large, and what follows needs little
 	r, err := openReader(ctx, path)
 	if err != nil {
 		return err
@@ -73,6 +80,9 @@ func exportSome(ctx context.Context, c *sql.Conn, st *State, variant, from int, 
 	const query = "select e.seq, e.at_us, e.kind, e.variant, e.tensor, e.payload, e.crc from taps p join events e on e.seq = p.seq" +
 		" where p.variant = ? and p.tensor >= ? and p.tensor < ? and p.seq <= ? order by p.tensor"
 	return each(ctx, c, query, func(row []driver.Value) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		e, err := scanEvent(row)
 		if err == nil && (e.Variant != variant || !e.valid(len(st.Variants), len(st.Tensors))) {
 			err = errors.New("it is about another tensor than the table of taps says")
@@ -96,16 +106,16 @@ func exportSome(ctx context.Context, c *sql.Conn, st *State, variant, from int, 
 // exporters are the formats of ExportFile.
 var exporters = []struct {
 	name string
-	to   func(w io.Writer, path string) error
+	to   func(ctx context.Context, w io.Writer, path string) error
 }{
 	{"jsonl", ExportJSONL}, {"csv", ExportCSV}, {"parquet", ExportParquet},
 }
 
 // ExportFile writes the tap records of a session to a file: jsonl, csv or
 // parquet. The file gets its name when it is whole. One that is there is
-// replaced only with force.
-func ExportFile(session, out, format string, force bool) error {
-	var to func(io.Writer, string) error
+// replaced only with force. When ctx ends there is no file.
+func ExportFile(ctx context.Context, session, out, format string, force bool) error {
+	var to func(context.Context, io.Writer, string) error
 	var known []string
 	for _, e := range exporters {
 		known = append(known, e.name)
@@ -128,7 +138,7 @@ func ExportFile(session, out, format string, force bool) error {
 	if err != nil {
 		return envError(out, "cannot be written", err)
 	}
-	err = to(temp, session)
+	err = to(ctx, temp, session)
 	if err == nil {
 		err = temp.Sync()
 	}
@@ -139,6 +149,9 @@ func ExportFile(session, out, format string, force bool) error {
 	}
 	if err != nil {
 		_ = os.Remove(temp.Name()) // the first error says more
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		var known *FileError
 		if errors.As(err, &known) {
 			return err

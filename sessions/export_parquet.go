@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"io"
 
 	"github.com/parquet-go/parquet-go"
@@ -66,7 +67,7 @@ const parquetGroup = 16384
 
 // ExportParquet writes one measurement a row, by variant and tensor, with typed
 // columns and the histograms as lists, compressed by zstd.
-func ExportParquet(w io.Writer, path string) error {
+func ExportParquet(ctx context.Context, w io.Writer, path string) error {
 	p := parquet.NewGenericWriter[parquetRow](w, parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(parquetGroup))
 	rows := make([]parquetRow, 0, 256)
 	write := func() error {
@@ -74,7 +75,7 @@ func ExportParquet(w io.Writer, path string) error {
 		rows = rows[:0]
 		return err
 	}
-	err := export(path, func(l *line) error {
+	err := export(ctx, path, func(l *line) error {
 		rows = append(rows, newParquetRow(l))
 		if len(rows) < cap(rows) {
 			return nil

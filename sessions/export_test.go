@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -92,7 +93,7 @@ func TestJSONLRoundTrip(t *testing.T) {
 	path, want := exportSession(t)
 	st := openState(t, path)
 	var out bytes.Buffer
-	if err := ExportJSONL(&out, path); err != nil {
+	if err := ExportJSONL(t.Context(), &out, path); err != nil {
 		t.Fatal(err)
 	}
 	records, fragment, err := ReadJSONL(&out)
@@ -141,7 +142,7 @@ func TestCSV(t *testing.T) {
 	path, _ := exportSession(t)
 	st := openState(t, path)
 	var out bytes.Buffer
-	if err := ExportCSV(&out, path); err != nil {
+	if err := ExportCSV(t.Context(), &out, path); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&out).ReadAll()
@@ -180,7 +181,7 @@ func TestParquet(t *testing.T) {
 	path, want := exportSession(t)
 	st := openState(t, path)
 	out := filepath.Join(t.TempDir(), "s.parquet")
-	if err := ExportFile(path, out, "parquet", false); err != nil {
+	if err := ExportFile(t.Context(), path, out, "parquet", false); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := parquet.ReadFile[parquetRow](out)
@@ -212,28 +213,28 @@ func TestExportFile(t *testing.T) {
 	path, _ := exportSession(t)
 	dir := t.TempDir()
 	out := filepath.Join(dir, "s.csv")
-	if err := ExportFile(path, out, "xlsx", false); err == nil || !strings.Contains(err.Error(), "known: jsonl, csv, parquet") {
+	if err := ExportFile(t.Context(), path, out, "xlsx", false); err == nil || !strings.Contains(err.Error(), "known: jsonl, csv, parquet") {
 		t.Errorf("an unknown format: %v", err)
 	}
-	if err := ExportFile(path, out, "csv", false); err != nil {
+	if err := ExportFile(t.Context(), path, out, "csv", false); err != nil {
 		t.Fatal(err)
 	}
-	if err := ExportFile(path, out, "csv", false); !errors.Is(err, os.ErrExist) {
+	if err := ExportFile(t.Context(), path, out, "csv", false); !errors.Is(err, os.ErrExist) {
 		t.Errorf("it is overwritten: %v", err)
 	}
-	if err := ExportFile(path, out, "csv", true); err != nil {
+	if err := ExportFile(t.Context(), path, out, "csv", true); err != nil {
 		t.Errorf("not even with force: %v", err)
 	}
-	if err := ExportFile(path, path, "csv", true); err == nil {
+	if err := ExportFile(t.Context(), path, path, "csv", true); err == nil {
 		t.Error("the session is overwritten")
 	}
-	if err := ExportFile(path, filepath.Join(dir, "no", "s.csv"), "csv", true); err == nil {
+	if err := ExportFile(t.Context(), path, filepath.Join(dir, "no", "s.csv"), "csv", true); err == nil {
 		t.Error("a folder that is not there")
 	}
 	// A damaged session must not give an export that looks whole.
 	bad := copySession(t, path)
 	execSQL(t, bad, "update events set crc = 0 where tensor = 5")
-	if err := ExportFile(bad, filepath.Join(dir, "bad.csv"), "csv", false); err == nil || !strings.Contains(err.Error(), "is damaged") {
+	if err := ExportFile(t.Context(), bad, filepath.Join(dir, "bad.csv"), "csv", false); err == nil || !strings.Contains(err.Error(), "is damaged") {
 		t.Errorf("a damaged session: %v", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -247,11 +248,11 @@ func TestEmptyExports(t *testing.T) {
 	path := sessionPath(t)
 	job, _ := fakeJob(3)
 	runJob(t, job, path)
-	for name, export := range map[string]func(io.Writer, string) error{"jsonl": ExportJSONL, "csv": ExportCSV, "parquet": ExportParquet} {
-		if err := export(io.Discard, path); err != nil {
+	for name, export := range map[string]func(context.Context, io.Writer, string) error{"jsonl": ExportJSONL, "csv": ExportCSV, "parquet": ExportParquet} {
+		if err := export(t.Context(), io.Discard, path); err != nil {
 			t.Errorf("%s of nothing: %v", name, err)
 		}
-		if err := export(io.Discard, path+"x"); err == nil {
+		if err := export(t.Context(), io.Discard, path+"x"); err == nil {
 			t.Errorf("%s of a missing file", name)
 		}
 	}

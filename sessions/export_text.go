@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"bufio"
+	"context"
 	"encoding/csv"
 	"io"
 	"math"
@@ -70,10 +71,10 @@ var histograms = []struct {
 // and tensor. Figures are written so that they come back bit for bit; those that
 // are not finite are the strings "NaN", "Infinity" and "-Infinity". A tensor
 // that could not be measured is a line with "failed" and no figures.
-func ExportJSONL(w io.Writer, path string) error {
+func ExportJSONL(ctx context.Context, w io.Writer, path string) error {
 	b := bufio.NewWriterSize(w, 1<<16)
 	var buf []byte
-	if err := export(path, func(l *line) error {
+	if err := export(ctx, path, func(l *line) error {
 		buf = appendJSONL(buf[:0], l)
 		_, err := b.Write(buf)
 		return err
@@ -147,7 +148,7 @@ func appendJSONL(b []byte, l *line) []byte {
 // histograms. Figures come back bit for bit; those that are not finite are NaN,
 // Infinity and -Infinity. A tensor that could not be measured has the reason in
 // the last column and no figures.
-func ExportCSV(w io.Writer, path string) error {
+func ExportCSV(ctx context.Context, w io.Writer, path string) error {
 	c := csv.NewWriter(w)
 	head := []string{"variant", "tensor", "file", "dtype", "rows", "cols", "kind", "layer", "expert", "projection", "seq", "at_us"}
 	for i := range columns {
@@ -157,7 +158,7 @@ func ExportCSV(w io.Writer, path string) error {
 		return err
 	}
 	row := make([]string, len(head)+1)
-	if err := export(path, func(l *line) error {
+	if err := export(ctx, path, func(l *line) error {
 		t := l.tensor
 		n := copy(row, []string{
 			l.variant.Name, t.Name, t.File, t.DType, strconv.Itoa(t.Rows), strconv.Itoa(t.Cols), t.Role.Kind.String(),

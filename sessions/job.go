@@ -9,10 +9,11 @@ import (
 // Job is what a session measures: tensors, where their weights come from, and
 // how variants are made. Start wires the real one.
 type Job struct {
-	Meta    Meta     // Path, Created… are filled in
-	Abs     string   // where Meta.SourcePath is, absolute; "" where it has no place
-	Name    string   // for the name of a session file: demo, glm-4.5-air
-	Tensors []Tensor // IDs dense from 0, in the order of the files
+	Meta     Meta     // Path, Created… are filled in
+	Abs      string   // where Meta.SourcePath is, absolute; "" where it has no place
+	Name     string   // for the name of a session file: demo, glm-4.5-air
+	Tensors  []Tensor // IDs dense from 0, in the order of the files
+	Findings []string // what is odd about the checkpoint, a line each; said when a session is created
 	// Settings that decide what the numbers are. They may not change on resume.
 	Settings map[string]string
 	Source   Source

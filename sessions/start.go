@@ -167,6 +167,9 @@ func newSession(job *Job, o Options, asked []Quantizer, path string) (*opened, e
 		Message: fmt.Sprintf("%s: %s, %s", m.SourcePath, count(int64(len(job.Tensors)), "tensor"), m.Targets),
 		Meta:    &meta, Settings: job.Settings,
 	}))
+	for _, f := range job.Findings {
+		s.events = append(s.events, newNote(EventFinding, -1, -1, note{Message: f, Code: "checkpoint"}))
+	}
 	for _, c := range chunks {
 		s.events = append(s.events, stored{Event: Event{Kind: EventTensors, Variant: -1, Tensor: -1}, payload: c})
 	}

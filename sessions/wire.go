@@ -43,6 +43,20 @@ func openJob(o Options) (*Job, error) {
 	return job, nil
 }
 
+// oddities are what the headers of a checkpoint show, a line each.
+func oddities(ck *checkpoint.Checkpoint, model *topology.Model) []string {
+	var lines []string
+	for _, f := range ck.Findings {
+		lines = append(lines, oneLine(strings.Join([]string{f.File, f.Tensor, f.Message}, " ")))
+	}
+	for _, list := range [][]topology.Finding{model.Findings, model.Unresolved} {
+		for _, f := range list {
+			lines = append(lines, oneLine(f.Tensor+" "+f.Message))
+		}
+	}
+	return lines
+}
+
 func openCheckpoint(path string) (*checkpoint.Checkpoint, error) {
 	if path == demo.Label {
 		return demo.Open()
@@ -71,7 +85,7 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 			SourcePath: o.Checkpoint, SourceIdentity: ck.Identity().String(), Family: model.Family, Summary: model.Summary,
 			Layers: model.Layers, MTPLayers: model.MTPLayers, Experts: model.Experts, SourceBytes: ck.Bytes(), Targets: sel.Description,
 		},
-		Name: demo.Label, Tensors: src.tensors(), Source: src,
+		Name: demo.Label, Tensors: src.tensors(), Source: src, Findings: oddities(ck, model),
 		Settings: map[string]string{
 			SettingSource:     ck.Identity().String(),
 			SettingTargets:    sel.Description,

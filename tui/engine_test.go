@@ -32,8 +32,8 @@ func withSessions() Options {
 	o := fixed()
 	o.OpenReplay = func(path string) (sessions.Player, error) { return sessions.OpenReplay(path, 1) }
 	o.Reopen = sessions.OpenSession
-	o.Export = func(_ context.Context, kind, session, path string, overwrite bool) error {
-		return sessions.ExportFile(session, path, strings.ToLower(kind), overwrite)
+	o.Export = func(ctx context.Context, kind, session, path string, overwrite bool) error {
+		return sessions.ExportFile(ctx, session, path, strings.ToLower(kind), overwrite)
 	}
 	return o
 }

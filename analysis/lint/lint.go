@@ -85,12 +85,17 @@ func layout(_ context.Context, c *checkpoint.Checkpoint, _ *topology.Model) ([]F
 	return out, nil
 }
 
-// structure passes on what the names and shapes showed; it reads nothing.
+// structure passes on what the names and shapes showed; it reads nothing. Without
+// a config nothing is declared, so nothing can be missing: warnings then.
 func structure(_ context.Context, c *checkpoint.Checkpoint, m *topology.Model) ([]Finding, error) {
 	var out []Finding
+	severity := Error
+	if !m.Config.Present {
+		severity = Warning
+	}
 	for _, f := range m.Findings {
 		out = append(out, Finding{
-			Severity: Error, File: fileOf(c, f.Tensor), Tensor: f.Tensor, Message: f.Message,
+			Severity: severity, File: fileOf(c, f.Tensor), Tensor: f.Tensor, Message: f.Message,
 			Fix: "compare config.json with the source checkpoint's",
 		})
 	}

@@ -40,6 +40,11 @@ func environment(err error) error { return &exitError{exitEnvironment, err} }
 // output has told it already.
 func checkFailed(err error) error { return &exitError{exitCheckFailed, err} }
 
+// interrupted ends a run that a person broke off.
+func interrupted(session string) error {
+	return &exitError{exitInterrupted, fmt.Errorf("interrupted: what was measured is kept; --session %s goes on", session)}
+}
+
 // errSaid marks an outcome that the command has printed itself.
 var errSaid = errors.New("")
 
@@ -47,6 +52,9 @@ var errSaid = errors.New("")
 func report(std streams, err error) int {
 	if err == nil {
 		return exitGood
+	}
+	if errors.Is(err, context.Canceled) {
+		err = &exitError{exitInterrupted, errors.New("interrupted")}
 	}
 	if text := oneLine(err.Error()); text != "" {
 		fmt.Fprintln(std.err, "quantscope: "+text)

@@ -19,6 +19,7 @@ type runFlags struct {
 	variants, targets, session, mem string
 	threads                         int
 	json, allowFallback             bool
+	notice                          string // said once the run has begun; no flag
 }
 
 func (f *runFlags) bind(cmd *cobra.Command, variants string) {

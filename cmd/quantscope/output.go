@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"quantscope/views"
@@ -20,18 +22,33 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// textReport writes lines and remembers the first error.
+// textReport writes lines and remembers the first error. On a terminal no line
+// is wider than it; a pipe, and --json, have everything whole.
 type textReport struct {
-	w   io.Writer
-	err error
+	w    io.Writer
+	cols int // 0: as wide as it comes
+	err  error
 }
 
-func newReport(w io.Writer) *textReport { return &textReport{w: w} }
+func newReport(w io.Writer) *textReport {
+	t := &textReport{w: w}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(f.Fd()) {
+		if cols, _, err := term.GetSize(f.Fd()); err == nil {
+			t.cols = cols
+		}
+	}
+	return t
+}
 
 func (t *textReport) line(format string, args ...any) {
-	if t.err == nil {
-		_, t.err = fmt.Fprintf(t.w, strings.TrimRight(format, " ")+"\n", args...)
+	if t.err != nil {
+		return
 	}
+	text := fmt.Sprintf(strings.TrimRight(format, " "), args...)
+	if t.cols > 0 {
+		text = views.Truncate(text, t.cols)
+	}
+	_, t.err = io.WriteString(t.w, text+"\n")
 }
 
 // table writes rows in columns. Cells of a column whose header starts with ">"

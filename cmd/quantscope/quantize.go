@@ -69,9 +69,21 @@ func quantize(ctx context.Context, std streams, source string, f runFlags) error
 	if err != nil {
 		return err
 	}
+	if f.notice != "" {
+		fmt.Fprintln(std.err, "quantscope: "+f.notice)
+	}
 	st, runErr := follow(ctx, std, feed)
 	if err := feed.Close(); err != nil && runErr == nil {
 		runErr = err
+	}
+	// What could not be written is not reported: a run that stopped speaks of what
+	// its file holds.
+	if runErr != nil || st.Progress.State != sessions.RunFinished {
+		saved, err := savedState(feed.Path())
+		if err != nil {
+			return errors.Join(runErr, err)
+		}
+		st = saved
 	}
 	if f.json {
 		err = printJSON(std.out, document(feed.Path(), st))
@@ -81,8 +93,11 @@ func quantize(ctx context.Context, std streams, source string, f runFlags) error
 	if runErr == nil {
 		runErr = err
 	}
+	if errors.Is(runErr, context.Canceled) {
+		return interrupted(feed.Path())
+	}
 	if runErr == nil {
-		runErr = verdict(st, f.allowFallback)
+		runErr = verdict(feed.Path(), st, f.allowFallback)
 	}
 	return runErr
 }
@@ -115,11 +130,11 @@ func ended(s sessions.RunState) bool {
 }
 
 // verdict turns how a run ended into an error.
-func verdict(st *sessions.State, allowFallback bool) error {
+func verdict(path string, st *sessions.State, allowFallback bool) error {
 	failed := problems(st, sessions.EventFailed)
 	switch {
-	case st.Progress.State == sessions.RunCancelled:
-		return &exitError{exitInterrupted, context.Canceled}
+	case st.Progress.State == sessions.RunCancelled || st.Progress.State == sessions.RunInterrupted:
+		return interrupted(path)
 	case len(failed) > 0 && st.Progress.Failed > 0:
 		first := failed[0]
 		return badInput(fmt.Errorf("%d measurements failed, the first: %s", st.Progress.Failed, first.Message))

@@ -77,7 +77,7 @@ func workbench(ctx context.Context, std streams, what string, run runFlags, scre
 		return showSaved(ctx, std, what, func() (sessions.Feed, error) { return sessions.OpenSession(what) }, screen)
 	case plain:
 		if !run.json {
-			fmt.Fprintln(std.err, "quantscope: no interactive terminal: measuring, then a plain report")
+			run.notice = "no interactive terminal: measuring, then a plain report"
 		}
 		return quantize(ctx, std, what, run)
 	}

@@ -36,8 +36,8 @@ func (f screenFlags) options(std streams) tui.Options {
 		Theme: f.theme, NoMouse: f.noMouse, In: std.in, Out: std.out,
 		OpenReplay: func(path string) (sessions.Player, error) { return sessions.OpenReplay(path, 1) },
 		Reopen:     sessions.OpenSession,
-		Export: func(_ context.Context, kind, session, path string, overwrite bool) error {
-			return sessions.ExportFile(session, path, strings.ToLower(kind), overwrite)
+		Export: func(ctx context.Context, kind, session, path string, overwrite bool) error {
+			return sessions.ExportFile(ctx, session, path, strings.ToLower(kind), overwrite)
 		},
 	}
 	for _, h := range method.Known() {

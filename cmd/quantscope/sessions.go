@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -177,7 +178,7 @@ Parquet). JSONL and CSV go to standard output unless --out names a file.`,
 			default:
 				format = strings.TrimPrefix(filepath.Ext(out), ".")
 			}
-			write, ok := map[string]func(io.Writer, string) error{
+			write, ok := map[string]func(context.Context, io.Writer, string) error{
 				"jsonl": sessions.ExportJSONL, "csv": sessions.ExportCSV, "parquet": sessions.ExportParquet,
 			}[format]
 			if !ok {
@@ -193,9 +194,9 @@ Parquet). JSONL and CSV go to standard output unless --out names a file.`,
 				if format == "parquet" {
 					return usage(errors.New("parquet is not for a terminal or a pipe: name a file with --out"))
 				}
-				return write(std.out, args[0])
+				return write(cmd.Context(), std.out, args[0])
 			}
-			err := sessions.ExportFile(args[0], out, format, force)
+			err := sessions.ExportFile(cmd.Context(), args[0], out, format, force)
 			if errors.Is(err, fs.ErrExist) {
 				return usage(fmt.Errorf("%s is there already; --force overwrites it", out))
 			}

@@ -12,6 +12,7 @@ import (
 
 	"quantscope/quant/demo"
 	"quantscope/sessions"
+	"quantscope/views"
 )
 
 // colours are the SGR parameters of an escape sequence that set a colour.
@@ -151,5 +152,22 @@ func interruptedRun(t *testing.T) {
 	}
 	if !strings.Contains(term.Written(), "goes on") {
 		t.Errorf("the way to go on is not said: %q", tail(term.Written(), 500))
+	}
+}
+
+// C41 at four widths: no line of a report is wider than its terminal.
+func TestReportsFitTheTerminal(t *testing.T) {
+	path := filepath.Join(caseDir(t, "C41"), "model.safetensors")
+	for _, cols := range []uint16{20, 40, 80, 200} {
+		for _, args := range [][]string{{"inspect", path, "--tensors"}, {"lint", path}} {
+			term := openTerminal(t, cols, 50, []string{"TERM=xterm-256color"}, args...)
+			term.exit()
+			term.Close()
+			for _, line := range strings.Split(term.Written(), "\n") {
+				if w := views.Width(strings.TrimRight(line, "\r")); w > int(cols) {
+					t.Errorf("%s at %d columns: a line of %d: %q", args[0], cols, w, line)
+				}
+			}
+		}
 	}
 }
