@@ -110,3 +110,51 @@ func TestScalesOfEveryStorage(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A tensor is read in pieces; positions are those in the whole tensor. Where NaN
+// and infinity both occur the message says so, and lists the first of either.
+func TestPositionsInALargeTensor(t *testing.T) {
+	const rows, cols = 300, 256 // 76,800 elements
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	name := "model.layers.0.mlp.up_proj.weight_scale"
+	raw := make([]byte, 4*rows*cols)
+	set := func(i int, x float64) { binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(float32(x))) }
+	for i := range rows * cols {
+		set(i, 1)
+	}
+	set(65536+7, math.NaN())   // row 256
+	set(299*cols, math.Inf(1)) // the last row
+	w, err := checkpoint.NewWriter(path, []checkpoint.Spec{{Name: name, DType: checkpoint.F32, Shape: []int64{rows, cols}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	found := of("scale-nonfinite", lintPath(t, path))
+	if len(found) != 1 || found[0].Tensor != name || found[0].Message != "2 of 76800 scales are NaN or infinite, at [256,7] [299,0]" {
+		t.Errorf("%+v", found)
+	}
+}
+
+// Warnings alone let the gate pass; one error among them does not.
+func TestTheGateFailsOnErrorsOnly(t *testing.T) {
+	warning, failure := Finding{ID: "structure", Severity: Warning}, Finding{ID: "layout", Severity: Error}
+	for _, c := range []struct {
+		name     string
+		findings []Finding
+		want     bool
+	}{
+		{"none", nil, false},
+		{"warnings", []Finding{warning, warning}, false},
+		{"an error", []Finding{failure}, true},
+		{"an error behind warnings", []Finding{warning, failure}, true},
+	} {
+		if got := Failed(c.findings); got != c.want {
+			t.Errorf("%s: failed is %v", c.name, got)
+		}
+	}
+}
