@@ -90,7 +90,7 @@ func TestFramesFit(t *testing.T) {
 		d := drive(t, feed, o, 80, 24)
 		defer d.m.end()
 		for range rapid.IntRange(1, 6).Draw(rt, "n") {
-			w, h := rapid.IntRange(0, 210).Draw(rt, "w"), rapid.IntRange(0, 70).Draw(rt, "h")
+			w, h := viewstest.Size(210).Draw(rt, "w"), viewstest.Size(70).Draw(rt, "h")
 			d.Resize(w, h)
 			d.Press(rapid.SliceOfN(rapid.SampledFrom(keys), 0, 4).Draw(rt, "keys")...)
 			if w == 0 && h == 0 {

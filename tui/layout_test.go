@@ -1,65 +1,76 @@
 package tui
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"quantscope/sessions"
 )
 
-// The rectangles of a layout cover each cell of the screen exactly once.
+// The rectangles of a layout cover each cell of the screen exactly once, at
+// every size: they lie inside, no two overlap, and their areas add up.
 func TestArrangeTiles(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w, h := rapid.IntRange(-1, 300).Draw(t, "w"), rapid.IntRange(-1, 120).Draw(t, "h")
-		screen := Screen(rapid.IntRange(0, 10).Draw(t, "screen"))
-		focus := PaneID(rapid.IntRange(0, int(paneCount)).Draw(t, "focus"))
-		l := Arrange(w, h, screen, focus)
-		if l.W != max(w, 0) || l.H != max(h, 0) {
-			t.Fatalf("size %d×%d of %d×%d", l.W, l.H, w, h)
-		}
-		if l.Small {
-			if w >= MinWidth && h >= MinHeight || len(l.Panes) > 0 {
-				t.Fatalf("%d×%d is called small, with %d panes", w, h, len(l.Panes))
-			}
-			return
-		}
-		covered := make([]uint8, l.W*l.H)
-		cover := func(what string, r Rect) {
-			if r.W < 0 || r.H < 0 || r.X < 0 || r.Y < 0 || r.X+r.W > l.W || r.Y+r.H > l.H {
-				t.Fatalf("%s is outside of %d×%d: %+v", what, w, h, r)
-			}
-			for y := r.Y; y < r.Y+r.H; y++ {
-				for x := r.X; x < r.X+r.W; x++ {
-					covered[y*l.W+x]++
+	large := 0
+	for w := -1; w <= 300; w++ {
+		for h := -1; h <= 120; h++ {
+			for screen := range Screen(11) {
+				for focus := range paneCount + 1 {
+					l := Arrange(w, h, screen, focus)
+					if fault := tilingFault(l, w, h); fault != "" {
+						t.Fatalf("%d×%d, screen %d, focus %d: %s", w, h, screen, focus, fault)
+					}
+					if !l.Small {
+						large++
+					}
 				}
 			}
 		}
-		cover("header", l.Header)
-		cover("tabs", l.Tabs)
-		cover("message", l.Message)
-		cover("footer", l.Footer)
-		for _, r := range l.Rules {
-			cover("rule", r)
+	}
+	if large == 0 {
+		t.Error("every size is called small")
+	}
+}
+
+// tilingFault says what is wrong with a layout of w×h cells; "" where nothing is.
+func tilingFault(l Layout, w, h int) string {
+	if l.W != max(w, 0) || l.H != max(h, 0) {
+		return fmt.Sprintf("its size is %d×%d", l.W, l.H)
+	}
+	if l.Small {
+		if w >= MinWidth && h >= MinHeight || len(l.Panes) > 0 {
+			return fmt.Sprintf("it is called small, with %d panes", len(l.Panes))
 		}
-		for _, p := range l.Panes {
-			cover("pane", p.Rect)
-			for what, in := range map[string]Rect{"title": p.Title, "body": p.Body} {
-				if in.W < 0 || in.H < 0 || in.H > 0 && (in.X < p.X || in.Y < p.Y || in.X+in.W > p.X+p.W || in.Y+in.H > p.Y+p.H) {
-					t.Fatalf("%s of pane %d leaves it: %+v of %+v", what, p.ID, in, p.Rect)
-				}
-			}
-			if p.Body.H < 1 || p.Body.W < 1 {
-				t.Fatalf("pane %d has no body: %+v", p.ID, p)
-			}
-		}
-		for i, n := range covered {
-			if n != 1 {
-				t.Fatalf("cell (%d, %d) of %d×%d is covered %d times", i%l.W, i/l.W, w, h, n)
+		return ""
+	}
+	all := append([]Rect{l.Header, l.Tabs, l.Message, l.Footer}, l.Rules...)
+	for _, p := range l.Panes {
+		all = append(all, p.Rect)
+		for _, in := range []Rect{p.Title, p.Body} {
+			if in.W < 0 || in.H < 0 || in.H > 0 && (in.X < p.X || in.Y < p.Y || in.X+in.W > p.X+p.W || in.Y+in.H > p.Y+p.H) {
+				return fmt.Sprintf("a part of pane %d leaves it: %+v of %+v", p.ID, in, p.Rect)
 			}
 		}
-	})
+		if p.Body.H < 1 || p.Body.W < 1 {
+			return fmt.Sprintf("pane %d has no body: %+v", p.ID, p)
+		}
+	}
+	area := 0
+	for i, r := range all {
+		if r.W < 0 || r.H < 0 || r.X < 0 || r.Y < 0 || r.X+r.W > l.W || r.Y+r.H > l.H {
+			return fmt.Sprintf("%+v is outside", r)
+		}
+		area += r.W * r.H
+		for _, o := range all[:i] {
+			if r.X < o.X+o.W && o.X < r.X+r.W && r.Y < o.Y+o.H && o.Y < r.Y+r.H {
+				return fmt.Sprintf("%+v and %+v overlap", r, o)
+			}
+		}
+	}
+	if area != l.W*l.H {
+		return fmt.Sprintf("%d of %d cells are covered", area, l.W*l.H)
+	}
+	return ""
 }
 
 // What stands beside each other at the sizes that the design names.

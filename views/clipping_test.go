@@ -221,7 +221,7 @@ func exercise(rt *rapid.T, s *Scene, p Pane) {
 		keys = append(keys, k.Keys...)
 	}
 	for range rapid.IntRange(1, 5).Draw(rt, "steps") {
-		w, h := rapid.IntRange(0, 300).Draw(rt, "w"), rapid.IntRange(0, 120).Draw(rt, "h")
+		w, h := viewstest.Size(300).Draw(rt, "w"), viewstest.Size(120).Draw(rt, "h")
 		p.SetSize(w, h)
 		checkSize(rt, p.View(), w, h)
 		if strings.ContainsRune(p.Title(), 0x1b) {

@@ -199,7 +199,7 @@ func TestLogFitsAnySize(t *testing.T) {
 			case 1:
 				hit(p, rapid.SampledFrom([]string{"up", "down", "pgup", "pgdown", "home", "end", "f", "F", "enter"}).Draw(rt, "key"))
 			default:
-				w, h := rapid.IntRange(0, 300).Draw(rt, "w"), rapid.IntRange(0, 120).Draw(rt, "h")
+				w, h := viewstest.Size(300).Draw(rt, "w"), viewstest.Size(120).Draw(rt, "h")
 				p.SetSize(w, h)
 				checkSize(rt, p.View(), w, h)
 				if Width(p.Title()) == 0 {
