@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"quantscope/kernels"
+	"quantscope/quant/topology"
 )
 
 // exportSession is a session of 20 tensors under two variants, with a failure
@@ -173,6 +175,30 @@ func TestCSV(t *testing.T) {
 		}
 		if row[at["blocks"]] != strconv.FormatInt(r.Blocks, 10) || row[at["failed"]] != "" {
 			t.Errorf("row %v", row)
+		}
+	}
+}
+
+// TestCSVIDs: layer 0 and expert 0 are numbers like any other, and what is of no
+// layer or expert has an empty cell.
+func TestCSVIDs(t *testing.T) {
+	path := sessionPath(t)
+	job, src := fakeJob(18)
+	job.Tensors[17].Role = topology.Role{Kind: topology.Head, Layer: -1, Expert: -1, Param: "weight"}
+	src.tensors = job.Tensors
+	runJob(t, job, path, "f1")
+	var out bytes.Buffer
+	if err := ExportCSV(&out, path); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil || len(rows) != 19 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	layer, expert := slices.Index(rows[0], "layer"), slices.Index(rows[0], "expert")
+	for tensor, want := range map[int][2]string{0: {"0", "0"}, 1: {"0", "1"}, 15: {"0", "15"}, 16: {"1", "0"}, 17: {"", ""}} {
+		if row := rows[1+tensor]; row[layer] != want[0] || row[expert] != want[1] {
+			t.Errorf("tensor %d: layer %q, expert %q, want %q", tensor, row[layer], row[expert], want)
 		}
 	}
 }

@@ -146,6 +146,35 @@ func TestReplayEndsAsAFreshOpen(t *testing.T) {
 	})
 }
 
+// TestPlayAtTheEndStartsAgain: from nothing, through all events, to the same end.
+// Where it stands elsewhere Play goes on from there.
+func TestPlayAtTheEndStartsAgain(t *testing.T) {
+	path := replaySession(t)
+	want := openState(t, path)
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, path, 64)
+		p.toEnd()
+		p.p.Play()
+		if pos := p.p.Position(); !pos.Playing || pos.AtUS != 0 {
+			t.Fatalf("after Play at the end: %+v", pos)
+		}
+		p.next()
+		if p.st.Progress.Done == want.Progress.Done || p.st.LastSeq >= want.LastSeq {
+			t.Errorf("the state is still the end's: %+v", p.st.Progress)
+		}
+		p.toEnd()
+		diffStates(t, want, p.st)
+
+		middle := p.p.Position().EndUS / 2
+		p.p.Pause()
+		p.p.SeekTo(middle)
+		p.p.Play()
+		if pos := p.p.Position(); !pos.Playing || pos.AtUS != middle {
+			t.Errorf("after Play in the middle, at %d: %+v", middle, pos)
+		}
+	})
+}
+
 // TestReplayIsAsFastAsAsked: idle gaps last one second of the replay, and speed
 // divides.
 func TestReplayIsAsFastAsAsked(t *testing.T) {

@@ -80,6 +80,22 @@ func TestResumeRefusals(t *testing.T) {
 	}
 }
 
+// TestWhatMayChangeOnResume is the list itself, setting by setting: what decides
+// the numbers may not change.
+func TestWhatMayChangeOnResume(t *testing.T) {
+	want := map[string]bool{
+		"source identity": false, "targets": false, "convention": false, "numerics": false, "tensors": false,
+		"variants": true, "kernel set": true, "threads": true, "memory": true, "program": true,
+	}
+	got := map[string]bool{}
+	for _, s := range settings {
+		got[s.name] = s.mayChange
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("may change on resume: %v, want %v", got, want)
+	}
+}
+
 // TestResumeOfACompleteSession does nothing and writes nothing.
 func TestResumeOfACompleteSession(t *testing.T) {
 	path := sessionPath(t)
