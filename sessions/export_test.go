@@ -188,7 +188,7 @@ func TestCSVIDs(t *testing.T) {
 	src.tensors = job.Tensors
 	runJob(t, job, path, "f1")
 	var out bytes.Buffer
-	if err := ExportCSV(&out, path); err != nil {
+	if err := ExportCSV(t.Context(), &out, path); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&out).ReadAll()
