@@ -102,3 +102,32 @@ func TestWorstKeepsTheOrderOfVariants(t *testing.T) {
 		t.Errorf("no room for the variant that ranks: %q", head)
 	}
 }
+
+// A page is the rows in sight but one; pgup goes towards the worst, pgdown away
+// from it, and the ends hold.
+func TestWorstPages(t *testing.T) {
+	sc := sceneFor(t, viewstest.Demo(), termenv.Ascii)
+	p := NewWorst(sc).(*worstPane)
+	p.SetSize(80, 12)
+	p.View()
+	page, last := p.rows()-1, len(ranked(sc, sc.Variant))-1
+	if page < 2 || last < 4*page {
+		t.Fatalf("pages of %d over %d places", page, last)
+	}
+	at := 0
+	p.HandleKey(keyMsg("home"))
+	for _, c := range []struct {
+		key string
+		by  int
+	}{{"home", -last}, {"pgup", -page}, {"pgdown", page}, {"pgdown", page}, {"pgup", -page}, {"down", 1}, {"pgdown", page}, {"up", -1}, {"end", last}, {"pgdown", page}, {"pgup", -page}, {"pgup", -page}, {"G", -1}, {"g", 1}, {"home", -last}} {
+		p.HandleKey(keyMsg(c.key))
+		p.View()
+		at = min(max(at+c.by, 0), last)
+		if got := p.rank.placeOf(sc, sc.Cursor); got != at {
+			t.Fatalf("%s leads to place %d, want %d", c.key, got, at)
+		}
+		if at < p.offset || at >= p.offset+p.rows() {
+			t.Errorf("%s: place %d is out of sight, %d lines from %d", c.key, at, p.rows(), p.offset)
+		}
+	}
+}
