@@ -43,8 +43,9 @@ func openJob(o Options) (*Job, error) {
 	return job, nil
 }
 
-// oddities are what the headers of a checkpoint show, a line each.
-func oddities(ck *checkpoint.Checkpoint, model *topology.Model) []string {
+// oddities are what the headers of a checkpoint show, and what was asked for and
+// is not measured, a line each.
+func oddities(ck *checkpoint.Checkpoint, model *topology.Model, sel recipe.Selection) []string {
 	var lines []string
 	for _, f := range ck.Findings {
 		lines = append(lines, oneLine(strings.Join([]string{f.File, f.Tensor, f.Message}, " ")))
@@ -53,6 +54,9 @@ func oddities(ck *checkpoint.Checkpoint, model *topology.Model) []string {
 		for _, f := range list {
 			lines = append(lines, oneLine(f.Tensor+" "+f.Message))
 		}
+	}
+	if n := len(sel.Excluded); n > 0 {
+		lines = append(lines, oneLine(fmt.Sprintf("%s left out that %s names: %s: %s", count(int64(n), "tensor"), sel.Description, sel.Excluded[0].Name, sel.Excluded[0].Reason)))
 	}
 	return lines
 }
@@ -85,7 +89,7 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 			SourcePath: o.Checkpoint, SourceIdentity: ck.Identity().String(), Family: model.Family, Summary: model.Summary,
 			Layers: model.Layers, MTPLayers: model.MTPLayers, Experts: model.Experts, SourceBytes: ck.Bytes(), Targets: sel.Description,
 		},
-		Name: demo.Label, Tensors: src.tensors(), Source: src, Findings: oddities(ck, model),
+		Name: demo.Label, Tensors: src.tensors(), Source: src, Findings: oddities(ck, model, sel),
 		Settings: map[string]string{
 			SettingSource:     ck.Identity().String(),
 			SettingTargets:    sel.Description,
