@@ -316,6 +316,7 @@ func TestUsageErrors(t *testing.T) {
 		{"--nonsense"}, {"inspect"}, {"inspect", "a", "b"}, {"quantize"}, {"quantize", "demo", "--variant", "nvfp5"},
 		{"quantize", "demo", "--variant", "nvfp4+magic"}, {"quantize", "demo", "--threads", "0"}, {"quantize", "demo", "--mem", "lots"},
 		{"check-pair", "1"}, {"check-pair", "x", "y"}, {"check-pair", "0.1", "7"}, {"replay", "x.qscope", "--speed", "65"},
+		{"--theme", "bogus"}, {"replay", "x.qscope", "--speed", "NaN"}, {"completion", "bogus"}, {"completion"},
 		{"sessions", "frobnicate"}, {"sessions", "export", "x.qscope", "--format", "xlsx"}, {"synth"}, {"synth", "d", "--layers", "0"},
 	} {
 		o := command(t, args...)

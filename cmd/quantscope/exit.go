@@ -10,6 +10,7 @@ import (
 
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/recipe"
+	"quantscope/quant/topology"
 	"quantscope/sessions"
 )
 
@@ -77,7 +78,7 @@ func exitCode(err error) int {
 		errors.As(err, &env), errors.As(err, &busy):
 		return exitEnvironment
 	case errors.As(err, &file), errors.As(err, &session), errors.Is(err, sessions.ErrNotSession), errors.Is(err, fs.ErrNotExist),
-		errors.Is(err, recipe.ErrNothing):
+		errors.Is(err, recipe.ErrNothing), errors.Is(err, topology.ErrTensors):
 		return exitBadInput
 	}
 	return exitUsage

@@ -20,10 +20,13 @@ terminal it prints the session's log with its times, then the table.`,
 		Example: "  quantscope replay run.qscope --speed 8",
 		Args:    exactly(1, "replay takes one session file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if speed < 0.25 || speed > 64 {
+			if !(speed >= 0.25 && speed <= 64) { // NaN is neither
 				return usage(fmt.Errorf("--speed %g: from 0.25 to 64", speed))
 			}
 			if err := present(args[0]); err != nil {
+				return err
+			}
+			if err := screen.check(); err != nil {
 				return err
 			}
 			if asJSON || !std.terminal {

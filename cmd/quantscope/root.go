@@ -48,6 +48,15 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 	}
 	run.bind(root, defaultVariants)
 	screen.bind(root)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(*cobra.Command, []string) error {
+				return usage(errors.New("completion takes a shell: bash, fish, powershell or zsh"))
+			}
+		}
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
 		newInspect(std), newQuantize(std), newReplay(std), newSessions(std),
@@ -59,6 +68,9 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 // workbench opens a checkpoint or a session on screen, or as plain text where
 // there is no terminal.
 func workbench(ctx context.Context, std streams, what string, run runFlags, screen screenFlags) error {
+	if err := screen.check(); err != nil {
+		return err
+	}
 	saved := false
 	if what != "demo" {
 		err := present(what)

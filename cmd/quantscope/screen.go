@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,14 @@ func (f *screenFlags) bind(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("theme", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return views.ThemeNames(), cobra.ShellCompDirectiveNoFileComp
 	})
+}
+
+// check refuses colours that there are none of.
+func (f screenFlags) check() error {
+	if f.theme != "" && !slices.Contains(views.ThemeNames(), f.theme) {
+		return usage(fmt.Errorf("--theme %q is none of %s", f.theme, strings.Join(views.ThemeNames(), ", ")))
+	}
+	return nil
 }
 
 // options are the workbench's.

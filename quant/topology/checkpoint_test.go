@@ -104,3 +104,19 @@ func TestFromCheckpointConfigs(t *testing.T) {
 		t.Errorf("notes %q", n)
 	}
 }
+
+// An empty tensor has no elements, whatever its other sides are.
+func TestElementsOfEmptyShapes(t *testing.T) {
+	for _, c := range []struct {
+		shape []int64
+		n     int64
+		ok    bool
+	}{
+		{nil, 1, true}, {[]int64{0}, 0, true}, {[]int64{1 << 62, 0}, 0, true}, {[]int64{0, 1 << 62, 4}, 0, true},
+		{[]int64{1 << 62, 4}, 0, false}, {[]int64{-1, 0}, 0, false}, {[]int64{-1}, 0, false}, {[]int64{3, 5}, 15, true},
+	} {
+		if n, ok := elements(c.shape); n != c.n || ok != c.ok {
+			t.Errorf("%v: %d %v, want %d %v", c.shape, n, ok, c.n, c.ok)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // ErrTensors is wrapped by errors about what Resolve was given.
@@ -86,8 +87,12 @@ func (r *resolver) check() error {
 }
 
 // elements is the product of a shape; false where a side is negative or the
-// product times eight bytes overflows.
+// product times eight bytes overflows. A tensor with an empty side is empty,
+// however long the others are.
 func elements(shape []int64) (int64, bool) {
+	if slices.Contains(shape, 0) {
+		return 0, slices.Min(shape) == 0
+	}
 	n := uint64(1)
 	for _, d := range shape {
 		if d < 0 {
