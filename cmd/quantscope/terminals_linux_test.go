@@ -43,7 +43,7 @@ func TestTerminalMatrix(t *testing.T) {
 		},
 		"NO_COLOR set": func(t *testing.T) {
 			term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color", "NO_COLOR=1"}, "--variant", "nvfp4")
-			term.Until(0, "240/240")
+			term.Until(0, "finished")
 			term.Press("q")
 			if code := term.leave(); code != exitGood {
 				t.Errorf("exit %d", code)
@@ -64,7 +64,7 @@ func TestTerminalMatrix(t *testing.T) {
 		},
 		"no truecolor": func(t *testing.T) {
 			term := openTerminal(t, 80, 24, []string{"TERM=xterm", "COLORTERM="}, "--variant", "nvfp4")
-			term.Until(0, "240/240")
+			term.Until(0, "finished")
 			term.Press("q")
 			if code := term.leave(); code != exitGood {
 				t.Errorf("exit %d", code)
