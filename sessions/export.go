@@ -6,13 +6,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"quantscope/kernels"
-	"quantscope/quant/checkpoint"
 )
 
 // line is one measurement as it is exported.
@@ -101,65 +96,4 @@ func exportSome(ctx context.Context, c *sql.Conn, st *State, variant, from int, 
 		}
 		return f(&l)
 	}, int64(variant), int64(from), int64(from+exportRows), last)
-}
-
-// exporters are the formats of ExportFile.
-var exporters = []struct {
-	name string
-	to   func(ctx context.Context, w io.Writer, path string) error
-}{
-	{"jsonl", ExportJSONL}, {"csv", ExportCSV}, {"parquet", ExportParquet},
-}
-
-// ExportFile writes the tap records of a session to a file: jsonl, csv or
-// parquet. The file gets its name when it is whole. One that is there is
-// replaced only with force. When ctx ends there is no file.
-func ExportFile(ctx context.Context, session, out, format string, force bool) error {
-	var to func(context.Context, io.Writer, string) error
-	var known []string
-	for _, e := range exporters {
-		known = append(known, e.name)
-		if e.name == format {
-			to = e.to
-		}
-	}
-	if to == nil {
-		return fmt.Errorf("sessions: export format %q is not known (known: %s)", format, strings.Join(known, ", "))
-	}
-	if _, err := os.Lstat(out); err == nil && !force {
-		return &ExistsError{Path: out}
-	}
-	if a, err := os.Stat(session); err == nil {
-		if b, err := os.Stat(out); err == nil && os.SameFile(a, b) {
-			return &EnvError{Path: out, Reason: "is the session itself"}
-		}
-	}
-	temp, err := os.CreateTemp(filepath.Dir(out), "."+filepath.Base(out)+".*.tmp")
-	if err != nil {
-		return envError(out, "cannot be written", err)
-	}
-	err = to(ctx, temp, session)
-	if err == nil {
-		err = temp.Sync()
-	}
-	if err = errors.Join(err, temp.Close()); err == nil {
-		if err = os.Chmod(temp.Name(), 0o644); err == nil {
-			err = os.Rename(temp.Name(), out)
-		}
-	}
-	if err != nil {
-		_ = os.Remove(temp.Name()) // the first error says more
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		var known *FileError
-		if errors.As(err, &known) {
-			return err
-		}
-		return envError(out, "cannot be written", err)
-	}
-	if err := checkpoint.SyncDir(filepath.Dir(out)); err != nil {
-		return envError(out, "cannot be written", err)
-	}
-	return nil
 }
