@@ -48,6 +48,11 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 	}
 	run.bind(root, defaultVariants)
 	screen.bind(root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(
+		newInspect(std), newQuantize(std), newReplay(std), newSessions(std),
+		newLint(std), newCheckPair(std), newSynth(std),
+	)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -57,11 +62,6 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 			}
 		}
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddCommand(
-		newInspect(std), newQuantize(std), newReplay(std), newSessions(std),
-		newLint(std), newCheckPair(std), newSynth(std),
-	)
 	return root
 }
 
