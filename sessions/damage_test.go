@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -256,7 +257,10 @@ func TestIsSession(t *testing.T) {
 	runJob(t, job, path, "f1")
 	newer := copySession(t, path)
 	execSQL(t, newer, "pragma user_version = 9")
-	foreign := copySession(t, path)
+	foreign := filepath.Join(t.TempDir(), "foreign.db")
+	if err := os.Rename(copySession(t, path), foreign); err != nil {
+		t.Fatal(err)
+	}
 	execSQL(t, foreign, "pragma application_id = 5")
 	for p, want := range map[string]bool{path: true, newer: true, foreign: false, t.TempDir(): false} {
 		if got, err := IsSession(p); got != want || err != nil {

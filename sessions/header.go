@@ -43,17 +43,25 @@ type header struct {
 // readHeader looks at a file without opening it as a database. Errors are
 // *FileError; for a file that is no session they wrap ErrNotSession.
 func readHeader(path string) (header, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return header{}, pathError(path, err)
+	}
+	if !info.Mode().IsRegular() { // opening a FIFO may wait for ever
+		return header{}, &FileError{path, "is not a regular file", ErrNotSession}
+	}
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} { // SQLite opens them too
+		if info, err := os.Stat(path + suffix); err == nil && !info.Mode().IsRegular() {
+			return header{}, &FileError{path, "has " + filepath.Base(path) + suffix + " beside it, which is not a regular file", ErrNotSession}
+		}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return header{}, pathError(path, err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
+	if info, err = f.Stat(); err != nil {
 		return header{}, pathError(path, err)
-	}
-	if !info.Mode().IsRegular() {
-		return header{}, &FileError{path, "is not a regular file", ErrNotSession}
 	}
 	b := make([]byte, 100)
 	n, err := io.ReadFull(f, b)
@@ -116,7 +124,9 @@ func pathError(path string, err error) error {
 }
 
 // IsSession says whether the file is a session of any format, newer ones
-// included. An error says that the file could not be looked at.
+// included; a folder is none. An error says that it could not be looked at, or
+// wraps ErrNotSession where nothing else is meant by it: it is neither a file
+// nor a folder, or it is called *.qscope and holds something else.
 func IsSession(path string) (bool, error) {
 	if !descriptorLocks && isOpen(path) {
 		return true, nil
@@ -125,10 +135,19 @@ func IsSession(path string) (bool, error) {
 	switch {
 	case err == nil, h.version != 0:
 		return true, nil
-	case errors.Is(err, ErrNotSession):
-		return false, nil
+	case !errors.Is(err, ErrNotSession):
+		return false, err
 	}
-	return false, err
+	info, statErr := os.Stat(path)
+	switch {
+	case statErr != nil:
+		return false, pathError(path, statErr)
+	case info.IsDir():
+		return false, nil
+	case !info.Mode().IsRegular(), filepath.Ext(path) == Extension:
+		return false, err
+	}
+	return false, nil
 }
 
 // walSize is the size of the write-ahead log beside a session, 0 where there is

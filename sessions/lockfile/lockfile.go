@@ -41,6 +41,8 @@ type Lock struct {
 	f    *os.File
 }
 
+var errNotRegular = errors.New("not a regular file")
+
 // pause is between two attempts.
 const pause = 20 * time.Millisecond
 
@@ -63,6 +65,9 @@ func Acquire(path string, patience time.Duration) (*Lock, error) {
 // path any more guards nothing, so that is tried anew.
 func try(path string) (*Lock, error) {
 	for {
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, &fs.PathError{Op: "lock", Path: path, Err: errNotRegular}
+		}
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 		if err != nil {
 			return nil, err
@@ -121,6 +126,9 @@ func (l *Lock) Release() error {
 
 // Holder is who holds the lock at path, if anybody does.
 func Holder(path string) (Owner, bool) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a FIFO may wait for ever
+		return Owner{}, false
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return Owner{}, false
