@@ -152,17 +152,36 @@ func (m *Model) askQuit() tea.Cmd {
 	quit := func(*Model) tea.Cmd { return tea.Quit }
 	if !m.running() {
 		if m.exporting > 0 {
-			m.open(newConfirm("Quit while an export is written?", []string{"The file is left out: it gets its name only when it is whole."}, "quit", quit))
+			c := newConfirm("Quit while an export is written?", []string{"The file is left out: it gets its name only when it is whole."}, "quit", quit)
+			c.over = func(m *Model) bool { return m.exporting == 0 }
+			m.open(c)
 			return nil
 		}
 		return tea.Quit
 	}
-	m.open(newConfirm("Quit while the run is going?", []string{
+	c := newConfirm("Quit while the run is going?", []string{
 		"The tensors that are being measured are finished, then the run stops.",
 		"What was recorded stays in the session; opening the checkpoint with",
 		"--session " + m.src.state.Meta.Path + " goes on from there.",
-	}, "quit", quit))
+	}, "quit", quit)
+	c.over = func(m *Model) bool { return !m.running() }
+	m.open(c)
 	return nil
+}
+
+// reviseQuit asks anew whether to quit when what was asked about has ended. The
+// question stays: enter, which is perhaps on its way, must not open a tensor.
+func (m *Model) reviseQuit() {
+	c, ok := m.dialog.(*confirm)
+	if !ok || c.over == nil || !c.over(m) {
+		return
+	}
+	m.closeDialog()
+	if m.exporting > 0 {
+		m.askQuit()
+		return
+	}
+	m.open(newConfirm("Quit?", []string{"What was under way has ended meanwhile."}, "quit", func(*Model) tea.Cmd { return tea.Quit }))
 }
 
 // interrupt quits at once. What was recorded stays; the exit status says that

@@ -12,10 +12,12 @@ type confirm struct {
 	text     []string
 	verb     string
 	yes      func(*Model) tea.Cmd
+	// over says that what is asked about has ended by itself; nil: it cannot.
+	over func(*Model) bool
 }
 
 func newConfirm(question string, text []string, verb string, yes func(*Model) tea.Cmd) *confirm {
-	return &confirm{question, text, verb, yes}
+	return &confirm{question: question, text: text, verb: verb, yes: yes}
 }
 
 func (c *confirm) title() string { return c.question }

@@ -18,12 +18,24 @@ type exportForm struct {
 	session string
 	kind    int
 	file    lineEdit
-	edited  bool // the file name is the person's own: another kind leaves it alone
+	refusal string // why the last try came to nothing
+	edited  bool   // the file name is the person's own: another kind leaves it alone
 }
 
 func newExportForm(session string) *exportForm {
 	f := &exportForm{session: session}
 	f.choose(0)
+	return f
+}
+
+// refusedExport asks anew, with the reason why an export came to nothing.
+func refusedExport(session string, e exportedMsg) *exportForm {
+	f := &exportForm{session: session, edited: true, file: newLineEdit(e.path), refusal: e.err.Error()}
+	for i, k := range exportKinds {
+		if k.name == e.kind {
+			f.kind = i
+		}
+	}
 	return f
 }
 
@@ -39,8 +51,13 @@ func (f *exportForm) title() string { return "Export the records" }
 func (f *exportForm) hint() string  { return "enter export · ↑↓ kind · esc close" }
 func (f *exportForm) typing() bool  { return true }
 
-func (f *exportForm) size(*Model, int, int) (int, int) {
-	return max(60, views.Width(f.file.text)+8), len(exportKinds) + 2
+func (f *exportForm) size(_ *Model, w, _ int) (int, int) {
+	want := max(60, views.Width(f.file.text)+8)
+	lines := len(exportKinds) + 2
+	if f.refusal != "" {
+		lines += 1 + len(wrap(views.Clean(f.refusal), min(want, w-6)-2))
+	}
+	return want, lines
 }
 
 func (f *exportForm) lines(m *Model, w, _ int) []string {
@@ -53,7 +70,18 @@ func (f *exportForm) lines(m *Model, w, _ int) []string {
 		}
 		out = append(out, views.Truncate(pointer+name.Render(views.Fit(k.name, 9))+t.Dim.Render(k.help), w))
 	}
-	return append(out, "", t.Dim.Render("file  ")+f.file.view(t, w-6))
+	out = append(out, "", t.Dim.Render("file  ")+f.file.view(t, w-6))
+	if f.refusal != "" {
+		out = append(out, "")
+		for i, line := range wrap(views.Clean(f.refusal), w-2) {
+			mark := "  "
+			if i == 0 {
+				mark = "✗ "
+			}
+			out = append(out, t.Bad.Render(mark+views.TruncateMiddle(line, w-2)))
+		}
+	}
+	return out
 }
 
 func (f *exportForm) scroll(by int) { f.choose(f.kind + by) }
@@ -81,9 +109,9 @@ func (f *exportForm) key(m *Model, k tea.KeyMsg) tea.Cmd {
 	case "down", "tab":
 		f.choose(f.kind + 1)
 	default:
-		before := f.file.text
-		f.file.key(k)
-		f.edited = f.edited || f.file.text != before
+		if _, changed := m.typed(&f.file, k); changed {
+			f.edited, f.refusal = true, ""
+		}
 	}
 	return nil
 }

@@ -215,7 +215,7 @@ func (p *picker) key(m *Model, k tea.KeyMsg) tea.Cmd {
 	case key == "pgdown":
 		p.scroll(p.page)
 	case p.search != nil:
-		if p.search.key(k) {
+		if _, changed := m.typed(p.search, k); changed {
 			p.find()
 		}
 	case key == "k":

@@ -37,12 +37,11 @@ func (m *Model) filterKey(k tea.KeyMsg) tea.Cmd {
 	case "esc":
 		before := m.editing.before
 		m.editing, m.filterErr = nil, ""
-		m.filterGen++ // what is under way is not wanted any more
+		m.dropMatches()
 		m.scene.SetFilter(before)
 		return nil
 	}
-	before := m.editing.line.text
-	if m.editing.line.key(k) && m.editing.line.text != before {
+	if _, changed := m.typed(&m.editing.line, k); changed {
 		return m.findMatches(m.editing.line.text)
 	}
 	return nil
@@ -66,9 +65,15 @@ func (m *Model) filterTaken() {
 }
 
 // findMatches makes a filter of the text, outside the loop: a checkpoint has
-// tens of thousands of names.
+// tens of thousands of names. One is made at a time; of the texts that come
+// meanwhile the last one counts.
 func (m *Model) findMatches(text string) tea.Cmd {
 	m.filterGen++
+	if m.filtering {
+		m.nextMatch = &text
+		return nil
+	}
+	m.filtering, m.nextMatch = true, nil
 	gen, tensors := m.filterGen, m.scene.State.Tensors
 	return m.do(m.ctx, "filter", func(context.Context) tea.Msg {
 		f, err := views.NewFilter(text, tensors)
@@ -76,8 +81,14 @@ func (m *Model) findMatches(text string) tea.Cmd {
 	})
 }
 
-func (m *Model) clearFilter() {
+// dropMatches says that the filter under way is not wanted any more.
+func (m *Model) dropMatches() {
 	m.filterGen++
+	m.nextMatch = nil
+}
+
+func (m *Model) clearFilter() {
+	m.dropMatches()
 	f, _ := views.NewFilter("", m.scene.State.Tensors)
 	m.scene.SetFilter(f)
 	m.say("the filter is cleared")
@@ -97,7 +108,10 @@ func regexProblem(err error) string {
 func (m *Model) filterView(w int) string {
 	t := m.scene.Theme
 	right := t.Dim.Render(fmt.Sprintf("%d of %s", m.scene.Filter.Count, plural(len(m.scene.State.Tensors), "tensor")))
-	if m.filterErr != "" {
+	switch {
+	case m.note.text != "":
+		right = t.Warn.Render(views.Truncate(views.Clean(m.note.text), w/2))
+	case m.filterErr != "":
 		right = t.Bad.Render(views.Truncate(views.Clean(m.filterErr), w/2))
 	}
 	room := w - views.Width(right) - 4

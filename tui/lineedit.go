@@ -1,8 +1,10 @@
 package tui
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/rivo/uniseg"
@@ -10,17 +12,42 @@ import (
 	"quantscope/views"
 )
 
+// maxLine is how many characters a line takes: more is a paste that was not
+// meant, and would be measured anew for every frame.
+const maxLine = 1024
+
+// lineFull says that a line takes no more.
+var lineFull = fmt.Sprintf("only %d characters are taken", maxLine)
+
 // lineEdit is one line of text that is being typed. The cursor stands before
 // the grapheme cluster at byte pos.
 type lineEdit struct {
 	text string
 	pos  int
+	full bool // the last key brought more than there was room for
 }
 
-func newLineEdit(text string) lineEdit { return lineEdit{text, len(text)} }
+func newLineEdit(text string) lineEdit { return lineEdit{text: text, pos: len(text)} }
+
+// typed gives a key to a line and says so where the line takes no more.
+func (m *Model) typed(e *lineEdit, k tea.KeyMsg) (taken, changed bool) {
+	before := e.text
+	taken = e.key(k)
+	changed = taken && e.text != before
+	if e.full {
+		m.say("%s", lineFull)
+		m.ignored = !changed
+	}
+	return taken, changed
+}
 
 // key acts on a key and says whether it belongs to the editing of a line.
 func (e *lineEdit) key(k tea.KeyMsg) bool {
+	e.full = false
+	if k.Paste { // as it is, not by its name
+		e.insert(k.Runes)
+		return true
+	}
 	switch k.String() {
 	case "left", "ctrl+b":
 		e.pos = e.before()
@@ -47,22 +74,30 @@ func (e *lineEdit) key(k tea.KeyMsg) bool {
 		if (k.Type != tea.KeyRunes && k.Type != tea.KeySpace) || k.Alt {
 			return false
 		}
-		e.insert(string(k.Runes))
+		e.insert(k.Runes)
 	}
 	return true
 }
 
 // insert puts text at the cursor; control characters are left out, since a
-// pasted line break is none that was meant.
-func (e *lineEdit) insert(s string) {
-	s = strings.Map(func(r rune) rune {
+// pasted line break is none that was meant. What is beyond maxLine is not looked
+// at.
+func (e *lineEdit) insert(runes []rune) {
+	room := maxLine - utf8.RuneCountInString(e.text)
+	var s strings.Builder
+	for _, r := range runes {
 		if unicode.IsControl(r) {
-			return -1
+			continue
 		}
-		return r
-	}, s)
-	e.text = e.text[:e.pos] + s + e.text[e.pos:]
-	e.pos += len(s)
+		if room <= 0 {
+			e.full = true
+			break
+		}
+		s.WriteRune(r)
+		room--
+	}
+	e.text = e.text[:e.pos] + s.String() + e.text[e.pos:]
+	e.pos += s.Len()
 }
 
 func (e *lineEdit) after() int {
@@ -73,8 +108,14 @@ func (e *lineEdit) after() int {
 	return e.pos + len(cluster)
 }
 
+// before is where the cluster in front of the cursor begins. It is looked for
+// from the nearest place that surely is between two clusters: one between two
+// ASCII characters.
 func (e *lineEdit) before() int {
-	at := 0
+	at := max(e.pos-1, 0)
+	for at > 0 && (e.text[at] >= utf8.RuneSelf || e.text[at-1] >= utf8.RuneSelf) {
+		at--
+	}
 	for at < e.pos {
 		cluster, _, _, _ := uniseg.FirstGraphemeClusterInString(e.text[at:], -1)
 		if at+len(cluster) >= e.pos {
@@ -91,10 +132,18 @@ func (e *lineEdit) view(t *views.Theme, w int) string {
 	if w <= 0 {
 		return ""
 	}
+	var ends, widths []int // of the clusters before the cursor
+	for at := 0; at < e.pos; {
+		cluster, _, _, _ := uniseg.FirstGraphemeClusterInString(e.text[at:e.pos], -1)
+		at += len(cluster)
+		ends, widths = append(ends, at), append(widths, views.Width(cluster))
+	}
 	start := 0
-	for start < e.pos && views.Width(e.text[start:e.pos]) >= w {
-		cluster, _, _, _ := uniseg.FirstGraphemeClusterInString(e.text[start:], -1)
-		start += len(cluster)
+	for i, room := len(ends)-1, w; i >= 0; i-- {
+		if room -= widths[i]; room <= 0 {
+			start = ends[i]
+			break
+		}
 	}
 	under, rest := " ", ""
 	if end := e.after(); end > e.pos {

@@ -7,6 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/muesli/termenv"
+	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
 
 	"quantscope/views"
@@ -71,6 +72,25 @@ func TestLineEditView(t *testing.T) {
 		w := rapid.IntRange(0, 40).Draw(t, "w")
 		if got := views.Width(e.view(theme, w)); got != w {
 			t.Fatalf("%d cells, want %d: %q", got, w, e.view(theme, w))
+		}
+	})
+}
+
+// Where a cluster before the cursor begins does not depend on where the search
+// for it does.
+func TestLineEditBefore(t *testing.T) {
+	parts := []string{"a", "b ", "模", "e\u0301", "👨‍👩‍👧", "🇩🇪", "🇩", "\u0600", "\u200d"}
+	rapid.Check(t, func(t *rapid.T) {
+		e := newLineEdit(strings.Join(rapid.SliceOf(rapid.SampledFrom(parts)).Draw(t, "parts"), ""))
+		var starts []int
+		for g := uniseg.NewGraphemes(e.text); g.Next(); {
+			from, _ := g.Positions()
+			starts = append(starts, from)
+		}
+		for i := len(starts) - 1; i >= 0; i-- {
+			if e.pos = e.before(); e.pos != starts[i] {
+				t.Fatalf("%q: cluster %d begins at %d, found %d", e.text, i, starts[i], e.pos)
+			}
 		}
 	})
 }

@@ -88,6 +88,10 @@ type filterMsg struct {
 }
 
 func (f filterMsg) apply(m *Model) tea.Cmd {
+	m.filtering = false
+	if next := m.nextMatch; next != nil {
+		return m.findMatches(*next)
+	}
 	if f.gen != m.filterGen {
 		return nil
 	}
@@ -116,23 +120,32 @@ func (o openedMsg) apply(m *Model) tea.Cmd { return m.opened(o) }
 // exportedMsg ends an export.
 type exportedMsg struct {
 	kind, path string
+	overwrite  bool
 	err        error
 }
 
 func (e exportedMsg) apply(m *Model) tea.Cmd {
 	m.exporting--
+	m.reviseQuit()
 	switch {
-	case errors.Is(e.err, fs.ErrExist):
+	case m.busy() && e.err != nil && !errors.Is(e.err, context.Canceled):
+		m.fail(fmt.Errorf("export: %w", e.err)) // the person is at something else
+	case errors.Is(e.err, fs.ErrExist) && !e.overwrite:
+		m.note = note{}
 		m.open(newConfirm("Overwrite?", []string{e.path + " is there already."},
 			"overwrite", func(m *Model) tea.Cmd { return m.export(e.kind, e.path, true) }))
 	case errors.Is(e.err, context.Canceled):
 	case e.err != nil:
-		m.fail(fmt.Errorf("export: %w", e.err))
+		m.note = note{}
+		m.open(refusedExport(m.scene.State.Meta.Path, e))
 	default:
 		m.say("exported %s to %s", e.kind, e.path)
 	}
 	return nil
 }
+
+// busy says whether the person is asked something or types.
+func (m *Model) busy() bool { return m.dialog != nil || m.editing != nil }
 
 // closedMsg ends the closing of a source.
 type closedMsg struct{ err error }

@@ -103,7 +103,7 @@ func TestLongMessages(t *testing.T) {
 	d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), o, 80, 24)
 	d.Press("e", "ctrl+u").Type(long + "run.jsonl").Press("enter").Says("exported JSONL").Says("/run.jsonl")
 	exportErr = errors.New(long + "run.jsonl: no space left on device")
-	d.Press("e", "enter").Says("✗ export: ").Says("no space left on device")
+	d.Press("e", "enter").Sees("Export the records", "✗ ", "no space left on device").Press("esc")
 	exportErr = fmt.Errorf("%srun.jsonl: %w", long, os.ErrExist)
 	d.Press("e", "ctrl+u").Type(long+"run.jsonl").Press("enter").Sees("Overwrite?", "run.jsonl is there already")
 	d.Press("esc").Press("/").Type(strings.Repeat("layers|", 20) + "x").Press("enter").Says("240 tensors match l").Says("|x")

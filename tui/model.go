@@ -57,6 +57,8 @@ type Model struct {
 	rowsGen   uint64
 	rowsStop  context.CancelFunc
 	filterGen uint64
+	filtering bool    // a filter is being made
+	nextMatch *string // the text of the filter that is made after it
 	filterErr string
 
 	interrupted bool
@@ -64,6 +66,8 @@ type Model struct {
 
 	frame string
 	stale bool // the frame shows something that has changed
+
+	ignored bool // the key that is handled changed nothing
 }
 
 // place is where esc goes back to.

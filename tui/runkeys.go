@@ -244,7 +244,7 @@ func (m *Model) export(kind, path string, overwrite bool) tea.Cmd {
 		if !running {
 			waitForFile(ctx, live)
 		}
-		return exportedMsg{kind: kind, path: path, err: write(ctx, kind, session, path, overwrite)}
+		return exportedMsg{kind: kind, path: path, overwrite: overwrite, err: write(ctx, kind, session, path, overwrite)}
 	})
 }
 

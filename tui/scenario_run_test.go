@@ -179,7 +179,7 @@ func TestScenarioExport(t *testing.T) {
 	d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), o, 120, 40)
 	d.Press("e").Sees("Export the records", "/tmp/demo-1129-1702.jsonl")
 	d.Press("down", "down").Sees("/tmp/demo-1129-1702.parquet").Press("up").Sees("/tmp/demo-1129-1702.csv")
-	d.Press("enter").Sees("Overwrite?").Press("esc")
+	d.Press("enter").Sees("Overwrite?").Misses("exporting").Press("esc")
 	if len(calls) != 1 || calls[0] != (call{"CSV", "/tmp/demo-1129-1702.qscope", "/tmp/demo-1129-1702.csv", false}) {
 		t.Errorf("calls %v", calls)
 	}
@@ -187,8 +187,11 @@ func TestScenarioExport(t *testing.T) {
 	if !calls[len(calls)-1].overwrite {
 		t.Errorf("last call %v, want one that overwrites", calls[len(calls)-1])
 	}
-	d.Press("e", "ctrl+u").Type("/full/x.jsonl").Press("down", "enter").Says("export: /full/x.jsonl: no space left")
-	d.Press("e", "ctrl+u", "enter").Says("a file name is needed")
+	d.Press("e", "ctrl+u").Type("/full/x.jsonl").Press("down", "enter").Sees("✗ /full/x.jsonl: no space left")
+	if d.m.exporting != 0 || d.m.note.text != "" {
+		t.Errorf("%d exports under way, message %q", d.m.exporting, d.m.note.text)
+	}
+	d.Press("backspace").Misses("no space left").Press("ctrl+u", "enter").Says("a file name is needed")
 }
 
 // Quitting a run asks; leaving by ctrl+c does not, and tells the caller.

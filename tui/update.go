@@ -18,12 +18,17 @@ func (m *Model) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
 			cmd = tea.Quit
 		}
 	}()
-	m.stale = true
+	stale, said := m.stale, m.note
+	m.stale, m.ignored = true, false
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
 	case tea.KeyMsg:
 		cmd = m.handleKey(msg)
+		if m.ignored && m.note == said { // many such keys may wait
+			m.stale = stale
+			return m, cmd
+		}
 	case tea.MouseMsg:
 		cmd = m.handleMouse(msg)
 	case batchMsg:
@@ -45,6 +50,7 @@ func (m *Model) handleBatch(msg batchMsg) tea.Cmd {
 		s.closed = true
 	}
 	s.state.Apply(msg.batch)
+	m.reviseQuit()
 	if s == m.src {
 		m.takeUp(msg.batch)
 		m.readClock()

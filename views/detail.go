@@ -131,8 +131,11 @@ func (d *detailPane) short(t *sessions.Tensor, variants []int) []string {
 	th := s.Theme
 	first := th.Title.Render(ShortName(t))
 	if r, ok := s.Record(s.Variant, s.Cursor); ok && !r.Failed {
-		rank, of := d.rankOf(s.Variant)
-		first += th.Dim.Render("  rank ") + fmt.Sprintf("%d/%d", rank, of) +
+		place := th.Dim.Render("  " + d.hidden())
+		if rank, of := d.rankOf(s.Variant); s.Shown(s.Cursor) {
+			place = th.Dim.Render("  rank ") + fmt.Sprintf("%d/%d", rank, of)
+		}
+		first += place +
 			th.Dim.Render("  cos ") + number("%.5f", r.Cos) + th.Dim.Render("  deep ") + percent(share(r.Deep, r.Blocks)) + " %" +
 			th.Dim.Render("  amax ") + compact(r.Amax)
 	} else if ok {
@@ -318,6 +321,10 @@ func (d *detailPane) rows(variants []int) []figure {
 // rank is the cursor's place among the shown tensors, and how many they are
 // where that fits.
 func (d *detailPane) rank(v int) string {
+	if !d.scene.Shown(d.scene.Cursor) {
+		word, _, _ := strings.Cut(d.hidden(), " ") // as much as a column holds
+		return word
+	}
 	rank, of := d.rankOf(v)
 	if rank == 0 {
 		return "–"
@@ -326,6 +333,14 @@ func (d *detailPane) rank(v int) string {
 		return text
 	}
 	return fmt.Sprint(rank)
+}
+
+// hidden says what hides the tensor under the cursor.
+func (d *detailPane) hidden() string {
+	if !d.scene.Filter.Shows(d.scene.Cursor) {
+		return "filtered out"
+	}
+	return "hidden by p"
 }
 
 // rankOf is ranks for the cursor, counted once a change.

@@ -126,3 +126,26 @@ func TestDetailCountsHiddenVariants(t *testing.T) {
 		}
 	}
 }
+
+// A tensor that is filtered out has no rank among those that are shown.
+func TestDetailFilteredOut(t *testing.T) {
+	for _, size := range [][2]int{{100, 3}, {60, 30}} {
+		s := sceneFor(t, viewstest.Demo(), termenv.Ascii)
+		s.Cursor = 5
+		d := NewDetail(s)
+		d.SetSize(size[0], size[1])
+		f, err := NewFilter("^no such tensor", s.State.Tensors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.SetFilter(f)
+		if text := d.View(); !strings.Contains(text, "filtered") || strings.Contains(text, "/0") {
+			t.Errorf("%v: %s", size, text)
+		}
+		s.SetFilter(Filter{})
+		s.SetProjection("none")
+		if text := d.View(); !strings.Contains(text, "hidden") || strings.Contains(text, "/0") {
+			t.Errorf("%v: %s", size, text)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package views
 
 import (
 	"regexp"
+	"strings"
 
 	"quantscope/sessions"
 )
@@ -14,6 +15,9 @@ type Filter struct {
 	Count int    // how many are shown
 }
 
+// ignoreCase is put before a pattern without upper case.
+const ignoreCase = "(?i)"
+
 // NewFilter compiles a filter; case is ignored unless text has upper case. A
 // leading "!" inverts it.
 func NewFilter(text string, tensors []sessions.Tensor) (Filter, error) {
@@ -25,10 +29,14 @@ func NewFilter(text string, tensors []sessions.Tensor) (Filter, error) {
 		pattern, invert = pattern[1:], true
 	}
 	if !hasUpper(pattern) {
-		pattern = "(?i)" + pattern
+		pattern = ignoreCase + pattern
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
+		// The reason is to quote what was typed, not what was put before it.
+		if _, plain := regexp.Compile(strings.TrimPrefix(text, "!")); plain != nil {
+			err = plain
+		}
 		return Filter{}, err
 	}
 	f := Filter{Text: text, Shown: make([]bool, len(tensors))}

@@ -1,6 +1,8 @@
 package views
 
 import (
+	"errors"
+	"regexp/syntax"
 	"slices"
 	"testing"
 
@@ -46,5 +48,11 @@ func TestFilterCaseAndInversion(t *testing.T) {
 	}
 	if _, err := NewFilter("!(", tensors); err == nil {
 		t.Error("a pattern that is none was accepted")
+	}
+	for text, expr := range map[string]string{"((": "((", "!((": "((", "(A": "(A", "*up": "*", "(?i)(": "(?i)("} {
+		var bad *syntax.Error
+		if _, err := NewFilter(text, tensors); !errors.As(err, &bad) || bad.Expr != expr {
+			t.Errorf("%q: error %v, want one about %q", text, err, expr)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,7 +68,25 @@ func show(ctx context.Context, std streams, feed sessions.Feed, f screenFlags) e
 	if closeErr := feed.Close(); err == nil && closeErr != nil {
 		err = closeErr
 	}
+	if err == nil {
+		tellUnfinished(std.err, feed)
+	}
 	return screenError(err, resumeHint(feed))
+}
+
+// tellUnfinished says after the workbench was quit, which is no error, that its
+// run is not finished and how to go on with it.
+func tellUnfinished(w io.Writer, feed sessions.Feed) {
+	live, ok := feed.(*sessions.LiveFeed)
+	if !ok {
+		return
+	}
+	// The feed is closed, so this does not wait.
+	p, _ := live.Wait(context.Background())
+	if p.State == sessions.RunFinished {
+		return
+	}
+	fmt.Fprintf(w, "unfinished: %d of %d are measured and kept%s\n", p.Done, p.Total, resumeHint(feed))
 }
 
 // screenError is the error of the program for the way in which the workbench

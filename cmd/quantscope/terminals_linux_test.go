@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -152,6 +153,31 @@ func interruptedRun(t *testing.T) {
 	}
 	if !strings.Contains(term.Written(), "goes on") {
 		t.Errorf("the way to go on is not said: %q", tail(term.Written(), 500))
+	}
+}
+
+// Quitting a run that is not finished is what a person chose, so the exit code is
+// 0; what is left to do and how is said.
+func TestQuitDuringRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "big")
+	synth := demo.Synth{Layers: 2, Experts: 32, Hidden: 256, Intermediate: 256, Seed: 1}
+	if err := synth.Write(t.Context(), dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	session := filepath.Join(t.TempDir(), "run.qscope")
+	term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color"}, dir, "--variant", "nvfp4+sweep", "--session", session, "--threads", "1")
+	term.Until(0, "/192")
+	term.Press("qq")
+	if code := term.leave(); code != exitGood {
+		t.Errorf("exit %d", code)
+	}
+	info, err := sessions.Inspect(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("unfinished: %d of 192 are measured and kept; --session %s goes on", info.Progress.Done, session)
+	if !strings.Contains(term.Written(), want) {
+		t.Errorf("%q is not said: %q", want, tail(term.Written(), 500))
 	}
 }
 
