@@ -16,7 +16,7 @@ type Options struct {
 	Session    string      // file; "" for a new one in the default place
 	Variants   []string    // names that quant/method knows; may be empty
 	Targets    string      // pattern of tensors; "" for the default
-	Threads    int         // workers; 0 for GOMAXPROCS
+	Threads    int         // workers; 0 for GOMAXPROCS, and never more than tensors
 	MemBytes   int64       // bound of the buffers that weights are read into; 0 for the default
 	Program    string      // program version, for the record
 	KernelSet  kernels.Set // the zero value is kernels.Best()
@@ -63,11 +63,15 @@ func StartJob(ctx context.Context, job *Job, o Options) (l *LiveFeed, err error)
 // small.
 const defaultMem = 64 << 20
 
+// maxThreads is more workers than any machine has use for.
+const maxThreads = 1024
+
 func (o Options) withDefaults(job *Job) Options {
 	if o.Threads < 1 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	if o.MemBytes <= 0 { // enough that each worker has a tensor and one is being read
+	o.Threads = max(1, min(o.Threads, len(job.Tensors), maxThreads)) // more have nothing to do
+	if o.MemBytes <= 0 {                                             // enough that each worker has a tensor and one is being read
 		largest := 0
 		for t := range job.Tensors {
 			largest = max(largest, job.Source.Need(t))
