@@ -66,8 +66,9 @@ func (t *Tap) Rel2() float64 {
 // RelL2 is ‖w−q‖/‖w‖.
 func (t *Tap) RelL2() float64 { return math.Sqrt(t.Rel2()) }
 
-// SQNR is 10·log10(‖w‖²/‖w−q‖²) in dB; +Inf where the error is zero.
-func (t *Tap) SQNR() float64 { return -10 * math.Log10(t.Rel2()) }
+// SQNR is 10·log10(‖w‖²/‖w−q‖²) in dB; +Inf where the error is zero. It
+// is taken from 0, not negated, since 0 dB would be -0.
+func (t *Tap) SQNR() float64 { return 0 - 10*math.Log10(t.Rel2()) }
 
 // IdentityGap is how far the record is from rel2 = 1 + r² − 2·r·cos with
 // r = ‖q‖/‖w‖, an identity that every honest record satisfies to rounding.

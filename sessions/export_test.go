@@ -342,3 +342,14 @@ func FuzzReadJSONL(f *testing.F) {
 		}
 	})
 }
+
+// TestZeroDecibels: an error as large as the weights is 0 dB, not -0.
+func TestZeroDecibels(t *testing.T) {
+	rec := NewRecord(0, 0, &kernels.Tap{SumW2: 3, SumE2: 3})
+	if got := csvFigure(rec.SQNR); got != "0" {
+		t.Errorf("CSV: %s", got)
+	}
+	if got := string(appendFigure(nil, rec.SQNR)); got != "0" {
+		t.Errorf("JSON: %s", got)
+	}
+}
