@@ -92,7 +92,7 @@ func bigSession(tb testing.TB, path string, variants int) {
 	for t := range tensors {
 		for v := range variants {
 			tap := bigTap(t + v)
-			put(stored{Event: Event{Kind: EventTap, Variant: v, Tensor: t}, payload: encodeTap(nil, &tap), rec: NewRecord(v, t, &tap)})
+			put(stored{Event: Event{Kind: EventTap, Variant: v, Tensor: t}, payload: encodeTap(nil, &tap, 1<<40+7), rec: NewRecord(v, t, &tap)})
 		}
 	}
 	put(newNote(EventFinished, -1, -1, note{Message: "finished"}))

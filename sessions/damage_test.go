@@ -276,7 +276,7 @@ func TestIsSession(t *testing.T) {
 // keeps. Nothing panics, whichever way they are read.
 func TestHostileSessions(t *testing.T) {
 	tap := bigTap(1)
-	payload := encodeTap(nil, &tap)
+	payload := encodeTap(nil, &tap, 1<<40+7)
 	tapEvent := func(variant, tensor int) stored {
 		return stored{Event: Event{Kind: EventTap, Variant: variant, Tensor: tensor}, payload: payload, rec: NewRecord(variant, tensor, &tap)}
 	}

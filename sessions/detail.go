@@ -24,14 +24,27 @@ func checkPair(path string, variant, variants, tensor, tensors int) error {
 // readDetail reads one whole tap record from a session file.
 func readDetail(ctx context.Context, path string, variant, tensor int) (kernels.Tap, error) {
 	var tap kernels.Tap
-	r, err := openReader(ctx, path)
+	e, err := readTapEvent(ctx, path, variant, tensor)
 	if err != nil {
 		return tap, err
+	}
+	if err := decodeTap(e.payload, &tap); err != nil {
+		return tap, &FileError{path, fmt.Sprintf("is damaged: event %d", e.Seq), err}
+	}
+	return tap, nil
+}
+
+// readTapEvent reads the event of the newest tap record of a tensor under a
+// variant. Of a tensor that failed the error says why, and wraps ErrNotMeasured.
+func readTapEvent(ctx context.Context, path string, variant, tensor int) (stored, error) {
+	r, err := openReader(ctx, path)
+	if err != nil {
+		return stored{}, err
 	}
 	defer r.Close()
 	c, err := r.db.Conn(ctx)
 	if err != nil {
-		return tap, &FileError{path, "open", err}
+		return stored{}, &FileError{path, "open", err}
 	}
 	defer c.Close()
 	var seq int64
@@ -39,23 +52,20 @@ func readDetail(ctx context.Context, path string, variant, tensor int) (kernels.
 	err = c.QueryRowContext(ctx, "select seq, failed from taps where variant = ? and tensor = ?", variant, tensor).Scan(&seq, &failed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return tap, fmt.Errorf("sessions: %s: tensor %d under variant %d: %w", path, tensor, variant, ErrNotMeasured)
+		return stored{}, fmt.Errorf("sessions: %s: tensor %d under variant %d: %w", path, tensor, variant, ErrNotMeasured)
 	case err != nil:
-		return tap, &FileError{path, "read", err}
+		return stored{}, &FileError{path, "read", err}
 	}
 	e, err := readEvent(ctx, c, path, seq)
 	switch {
 	case err != nil:
-		return tap, err
+		return e, err
 	case e.Variant != variant || e.Tensor != tensor:
-		return tap, &FileError{Path: path, Reason: fmt.Sprintf("is damaged: event %d is about another tensor than the table of taps says", seq)}
+		return e, &FileError{Path: path, Reason: fmt.Sprintf("is damaged: event %d is about another tensor than the table of taps says", seq)}
 	case failed || e.Kind == EventFailed:
-		return tap, fmt.Errorf("sessions: %s: %s: %w", path, oneLine(e.Message), ErrNotMeasured)
+		return e, fmt.Errorf("sessions: %s: %s: %w", path, oneLine(e.Message), ErrNotMeasured)
 	}
-	if err := decodeTap(e.payload, &tap); err != nil {
-		return tap, &FileError{path, fmt.Sprintf("is damaged: event %d", seq), err}
-	}
-	return tap, nil
+	return e, nil
 }
 
 // readEvent reads one event.
@@ -79,11 +89,16 @@ func readEvent(ctx context.Context, c *sql.Conn, path string, seq int64) (stored
 	return e, nil
 }
 
-// rowErrors measures one tensor again, row by row.
-func rowErrors(ctx context.Context, job *Job, q Quantizer, tensor int) ([]float64, error) {
+// rowErrors measures one tensor again, row by row. weights is the digest of what
+// was measured before, 0 where that is not known; of other weights there are no
+// rows.
+func rowErrors(ctx context.Context, job *Job, q Quantizer, tensor int, weights uint64) ([]float64, error) {
 	m, err := job.Source.Read(ctx, tensor, make([]byte, job.Source.Need(tensor)))
 	if err != nil {
 		return nil, err
+	}
+	if differ(weights, weightsDigest(m.Data)) {
+		return nil, fmt.Errorf("%s: tensor %q: %w", job.Tensors[tensor].File, job.Tensors[tensor].Name, errWeightsChanged)
 	}
 	if q.Rows == nil {
 		return nil, fmt.Errorf("sessions: variant %s does not tell the errors of rows", q.Variant.Name)

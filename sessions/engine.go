@@ -45,6 +45,7 @@ type engine struct {
 	mu       sync.Mutex
 	variants []Quantizer
 	work     [][]work // by variant, tensor
+	digests  []uint64 // by tensor: of the bytes that were measured, 0 where none were
 	undone   int64    // how many are todo or in hand
 	running  bool
 	run      context.Context // of the run that goes on or was begun last
@@ -60,7 +61,8 @@ type engine struct {
 func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, threads int, memBytes int64, clock Clock) *engine {
 	e := &engine{
 		job: job, threads: threads, pool: checkpoint.NewPool(memBytes), clock: clock,
-		gate: newGate(), kick: make(chan struct{}, 1), idle: make(chan struct{}), left: make(chan struct{}),
+		digests: knownDigests(st, len(job.Tensors)),
+		gate:    newGate(), kick: make(chan struct{}, 1), idle: make(chan struct{}), left: make(chan struct{}),
 	}
 	e.ctx, e.halt = context.WithCancelCause(ctx)
 	e.run, e.cancel = context.WithCancel(e.ctx)
@@ -173,6 +175,7 @@ func (e *engine) failure() error {
 // end says in the log how a run ended, and lets those go on who wait for it.
 // It returns false, and does nothing, where the run has more to do.
 func (e *engine) end(run context.Context) bool {
+	e.verify()
 	e.mu.Lock()
 	err, undone := e.failure(), e.undone
 	if run.Err() == nil && undone > 0 {

@@ -46,7 +46,7 @@ func TestRunMeasuresEverythingOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := NewRecord(v, i, &got.Tap)
-			want.Seq, want.AtUS = st.Records[v][i].Seq, st.Records[v][i].AtUS
+			want.Seq, want.AtUS, want.Weights = st.Records[v][i].Seq, st.Records[v][i].AtUS, weightsDigest(m.Data)
 			if diff := cmp.Diff(want, st.Records[v][i], sameFigures); diff != "" {
 				t.Fatal(diff)
 			}

@@ -101,11 +101,12 @@ func decodeEvent(e *stored) error {
 	switch e.Kind {
 	case EventTap:
 		var t kernels.Tap
-		if _, err := decodeTapHead(e.payload, &t); err != nil {
+		weights, _, err := decodeTapHead(e.payload, &t)
+		if err != nil {
 			return err
 		}
 		e.rec = NewRecord(e.Variant, e.Tensor, &t)
-		e.rec.Seq, e.rec.AtUS = e.Seq, e.AtUS
+		e.rec.Seq, e.rec.AtUS, e.rec.Weights = e.Seq, e.AtUS, weights
 		return nil
 	case EventTensors:
 		return nil

@@ -59,7 +59,11 @@ func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
 	go func() {
 		defer close(l.ended)
 		l.eng.loop()
-		l.closeErr = l.rec.stop()
+		var lost error
+		if l.eng.failure() == nil { // else it was said
+			lost = s.file.present()
+		}
+		l.closeErr = errors.Join(lost, l.rec.stop())
 		l.box.Close()
 	}()
 	return l
@@ -138,7 +142,7 @@ func (l *LiveFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float6
 	if err := checkPair(l.path, variant, l.eng.variantCount(), tensor, len(l.job.Tensors)); err != nil {
 		return nil, err
 	}
-	return rowErrors(ctx, l.job, l.eng.quantizer(variant), tensor)
+	return rowErrors(ctx, l.job, l.eng.quantizer(variant), tensor, l.eng.digest(tensor))
 }
 
 // Close ends the run, writes what is pending and closes the file. The error is

@@ -102,12 +102,13 @@ func (l *loaded) scanTap(row []driver.Value, tap *kernels.Tap, part int, slot sl
 		crc != eventSum(seq, atUS, variant, tensor, string(EventTap), payload):
 		return seq, nil
 	}
-	if _, err := decodeTapHead(payload, tap); err != nil {
+	weights, _, err := decodeTapHead(payload, tap)
+	if err != nil {
 		return seq, nil
 	}
 	rec = slot(part, variant, tensor)
 	rec.set(variant, tensor, tap)
-	rec.Seq, rec.AtUS = seq, atUS
+	rec.Seq, rec.AtUS, rec.Weights = seq, atUS, weights
 	return seq, rec
 }
 

@@ -6,15 +6,15 @@ import (
 	"quantscope/kernels"
 )
 
-// NewRecord reduces a tap record to the figures that panes use. Seq and AtUS
-// are left 0.
+// NewRecord reduces a tap record to the figures that panes use. Seq, AtUS and
+// Weights are left 0.
 func NewRecord(variant, tensor int, t *kernels.Tap) Record {
 	var r Record
 	r.set(variant, tensor, t)
 	return r
 }
 
-// set makes r the record of a tap, without Seq and AtUS.
+// set makes r the record of a tap, without Seq, AtUS and Weights.
 func (r *Record) set(variant, tensor int, t *kernels.Tap) {
 	*r = Record{
 		Variant: variant, Tensor: tensor,

@@ -97,13 +97,16 @@ func newNote(kind EventKind, variant, tensor int, n note) stored {
 	return e
 }
 
-// newTapEvent is the event of a tap record, without its numbers.
-func newTapEvent(variant, tensor int, t *kernels.Tap) stored {
-	return stored{
+// newTapEvent is the event of a tap record, without its numbers. weights is the
+// digest of what was measured.
+func newTapEvent(variant, tensor int, t *kernels.Tap, weights uint64) stored {
+	e := stored{
 		Event:   Event{Kind: EventTap, Variant: variant, Tensor: tensor},
-		payload: encodeTap(make([]byte, 0, 384), t),
+		payload: encodeTap(make([]byte, 0, 384), t, weights),
 		rec:     NewRecord(variant, tensor, t),
 	}
+	e.rec.Weights = weights
+	return e
 }
 
 // flush returns when all that was posted before is in the file.

@@ -52,6 +52,9 @@ func reopen(ctx context.Context, job *Job, o Options, asked []Quantizer) (*opene
 	if err := checkSettings(o.Session, l, job); err != nil {
 		return nil, err
 	}
+	if err := checkWeights(ctx, o.Session, l.st, job); err != nil {
+		return nil, err
+	}
 	l.st.interrupt()
 	s := &opened{st: l.st, created: l.meta.CreatedUnixMS, resumed: true}
 	for _, v := range l.st.Variants {

@@ -96,7 +96,8 @@ func TestWhatMayChangeOnResume(t *testing.T) {
 	}
 }
 
-// TestResumeOfACompleteSession does nothing and writes nothing.
+// TestResumeOfACompleteSession writes nothing, and reads only to see whether
+// the weights are the same.
 func TestResumeOfACompleteSession(t *testing.T) {
 	path := sessionPath(t)
 	job, src := fakeJob(10)
@@ -107,8 +108,10 @@ func TestResumeOfACompleteSession(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	diffStates(t, before, openState(t, path))
-	if len(src.reads) > 0 {
-		t.Errorf("tensors were read: %v", src.reads)
+	for i, n := range src.reads {
+		if n > 1 {
+			t.Errorf("tensor %d was read %d times", i, n)
+		}
 	}
 }
 
@@ -135,7 +138,11 @@ func TestResumeTriesFailedTensorsAgain(t *testing.T) {
 	if p := runJob(t, job, path, "f1"); p.Failed != 1 || p.Done != 9 {
 		t.Errorf("%+v", p)
 	}
-	if want := map[int]int{3: 1, 7: 1}; !maps.Equal(src.reads, want) {
+	want := map[int]int{}
+	for i := range 10 { // the eight others once, to compare them
+		want[i] = 1
+	}
+	if !maps.Equal(src.reads, want) {
 		t.Errorf("read %v, want %v", src.reads, want)
 	}
 	st := openState(t, path)

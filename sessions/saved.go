@@ -101,7 +101,11 @@ func (s *savedFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float
 	if err != nil {
 		return nil, err
 	}
-	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], name)
+	e, err := readTapEvent(ctx, s.path, variant, tensor)
+	if err != nil && !errors.Is(err, ErrNotMeasured) {
+		return nil, err
+	}
+	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], name, e.rec.Weights)
 }
 
 func (s *savedFeed) Close() error { return nil }

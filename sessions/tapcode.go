@@ -10,8 +10,13 @@ import (
 	"quantscope/kernels"
 )
 
-// tapVersion is the first byte of a tap payload. docs/session.md draws it.
-const tapVersion = 1
+// tapVersion is the first byte of a tap payload that is written, and
+// tapVersionNoDigest that of the older one, which is read still: it lacks the
+// digest of the weights. docs/session.md draws them.
+const (
+	tapVersion         = 2
+	tapVersionNoDigest = 1
+)
 
 // The order of the fields is the format. Counts are unsigned varints, figures
 // are the eight bytes of an f64, little-endian, so that a record comes back bit
@@ -43,9 +48,11 @@ var (
 	errTapTrailed = errors.New("tap payload goes on after its end")
 )
 
-// encodeTap appends the payload of a tap event to dst.
-func encodeTap(dst []byte, t *kernels.Tap) []byte {
+// encodeTap appends the payload of a tap event to dst. weights is the
+// weightsDigest of the matrix.
+func encodeTap(dst []byte, t *kernels.Tap, weights uint64) []byte {
 	dst = append(dst, tapVersion)
+	dst = binary.BigEndian.AppendUint64(dst, weights)
 	for _, f := range tapFigures(t) {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(*f))
 	}
@@ -63,7 +70,7 @@ func encodeTap(dst []byte, t *kernels.Tap) []byte {
 
 // decodeTap reads a whole tap payload.
 func decodeTap(p []byte, t *kernels.Tap) error {
-	rest, err := decodeTapHead(p, t)
+	_, rest, err := decodeTapHead(p, t)
 	if err != nil {
 		return err
 	}
@@ -82,16 +89,25 @@ func decodeTap(p []byte, t *kernels.Tap) error {
 }
 
 // decodeTapHead reads what a Record needs: everything up to the histogram of
-// depths. It returns what follows.
-func decodeTapHead(p []byte, t *kernels.Tap) (rest []byte, err error) {
+// depths. It returns the digest of the weights, 0 where the payload has none,
+// and what follows.
+func decodeTapHead(p []byte, t *kernels.Tap) (weights uint64, rest []byte, err error) {
 	figures := tapFigures(t)
 	if len(p) < 1+8*len(figures) {
-		return nil, errTapShort
+		return 0, nil, errTapShort
 	}
-	if p[0] != tapVersion {
-		return nil, fmt.Errorf("tap payload has version %d, this program reads %d", p[0], tapVersion)
-	}
+	version := p[0]
 	p = p[1:]
+	switch version {
+	case tapVersionNoDigest:
+	case tapVersion:
+		weights, p = binary.BigEndian.Uint64(p), p[8:]
+		if len(p) < 8*len(figures) {
+			return 0, nil, errTapShort
+		}
+	default:
+		return 0, nil, fmt.Errorf("tap payload has version %d, this program reads %d and %d", version, tapVersionNoDigest, tapVersion)
+	}
 	for _, f := range figures {
 		*f = math.Float64frombits(binary.LittleEndian.Uint64(p))
 		p = p[8:]
@@ -99,11 +115,12 @@ func decodeTapHead(p []byte, t *kernels.Tap) (rest []byte, err error) {
 	for _, n := range tapCounts(t) {
 		v, k := binary.Uvarint(p)
 		if k <= 0 {
-			return nil, errTapShort
+			return 0, nil, errTapShort
 		}
 		*n, p = int64(v), p[k:]
 	}
-	return decodeBins(p, t.Depth[:])
+	rest, err = decodeBins(p, t.Depth[:])
+	return weights, rest, err
 }
 
 // decodeBins reads one histogram into h, which has the number of bins that the

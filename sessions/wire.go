@@ -240,11 +240,14 @@ func gather(dst, raw []byte, m *topology.Matrix, size int) {
 	}
 }
 
+// Changed names a file that is not what it was when it was opened.
+func (s *storedSource) Changed() (file string, changed bool) { return s.ck.Changed() }
+
 func (s *storedSource) Close() error { return s.ck.Close() }
 
 // sourceRowErrors opens the checkpoint that a session is of and measures one
-// tensor of it, row by row.
-func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant string) ([]float64, error) {
+// tensor of it, row by row. weights is the digest that it must have.
+func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant string, weights uint64) ([]float64, error) {
 	ck, err := findSource(meta)
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %s: its checkpoint was %s: %w", session, meta.place(), err)
@@ -267,7 +270,7 @@ func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settin
 	if err != nil {
 		return nil, err
 	}
-	return rowErrors(ctx, job, q, i)
+	return rowErrors(ctx, job, q, i, weights)
 }
 
 // place is where the checkpoint was.

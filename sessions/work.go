@@ -18,6 +18,7 @@ type item struct {
 	m        kernels.Matrix
 	buf      []byte
 	variants []int
+	digest   uint64 // of m's bytes; a worker makes it
 }
 
 // measureAll measures what is to do now. It returns when that is done, or soon
@@ -114,7 +115,7 @@ func (e *engine) fetch(ctx context.Context, t int, vs []int, items chan<- item) 
 		return nil
 	}
 	select {
-	case items <- item{t, m, buf, vs}:
+	case items <- item{tensor: t, m: m, buf: buf, variants: vs}:
 		return nil
 	case <-ctx.Done():
 		e.pool.Put(buf)
@@ -123,9 +124,16 @@ func (e *engine) fetch(ctx context.Context, t int, vs []int, items chan<- item) 
 	}
 }
 
-// work1 measures one tensor under all variants that want it.
+// work1 measures one tensor under all variants that want it, if it is still what
+// other variants were measured of.
 func (e *engine) work1(ctx context.Context, it item) {
 	defer e.pool.Put(it.buf)
+	it.digest = weightsDigest(it.m.Data)
+	if err := e.checkDigest(it.tensor, it.digest); err != nil {
+		e.release(it.tensor, it.variants)
+		e.stop(err)
+		return
+	}
 	for i, v := range it.variants {
 		if e.gate.pass(ctx) != nil {
 			e.release(it.tensor, it.variants[i:])
@@ -147,7 +155,12 @@ func (e *engine) measure(v int, it item) {
 		e.fail(v, it.tensor, e.where(it.tensor)+": "+nonFinite(it.m, got.Tap.NaN, got.Tap.Inf), got.Tap.NaN, got.Tap.Inf)
 		return
 	}
-	events := []stored{newTapEvent(v, it.tensor, &got.Tap)}
+	if err := e.keepDigest(it.tensor, it.digest); err != nil {
+		e.release(it.tensor, []int{v})
+		e.stop(err)
+		return
+	}
+	events := []stored{newTapEvent(v, it.tensor, &got.Tap, it.digest)}
 	if got.Effective != "" && got.Effective != q.Variant.Name {
 		events = append(events, newNote(EventFallback, v, it.tensor, note{
 			Message:   fmt.Sprintf("%s: %s in place of %s: %s", e.where(it.tensor), got.Effective, q.Variant.Name, got.Why),

@@ -28,6 +28,7 @@ type file struct {
 	db   *sql.DB
 	conn *sql.Conn
 	in   *inserts
+	info os.FileInfo // of the file that is open; nil before
 }
 
 // BusyError says that another process writes a session.
@@ -185,6 +186,9 @@ func open(ctx context.Context, path string, lock *lockfile.Lock) (f *file, err e
 	}
 	if err := f.ready(ctx); err != nil {
 		return f, writeError(path, err)
+	}
+	if f.info, err = os.Stat(path); err != nil {
+		return f, envError(path, "cannot be opened", err)
 	}
 	f.in, err = prepare(ctx, f.conn)
 	if err != nil {

@@ -16,7 +16,9 @@ import (
 //
 // with one line for each file that holds tensors, sorted by name, the name as
 // a Go string literal, each line ended by a newline. The header's sum is over
-// the eight bytes of its length and its text. Weights do not enter.
+// the eight bytes of its length and its text. Weights do not enter: two
+// checkpoints of the same shapes in files of the same names have one identity.
+// Who measures weights keeps digests of what was read.
 type Identity [sha256.Size]byte
 
 // String is the identity in hex.
