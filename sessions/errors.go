@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +29,22 @@ func (e *FileError) Error() string {
 
 // Unwrap is the cause.
 func (e *FileError) Unwrap() error { return e.Err }
+
+// readError is what was met while a session was read, as a FileError. What is one
+// already, or the end of ctx, stays what it is.
+func readError(ctx context.Context, path string, err error) error {
+	var file *FileError
+	var env *EnvError
+	switch {
+	case err == nil, errors.As(err, &file), errors.As(err, &env):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case damaged(err):
+		return &FileError{path, "is damaged", err}
+	}
+	return &FileError{path, "read", err}
+}
 
 // EnvError says what the machine refused: no space, no permission, a source
 // that is gone. It ends a run.

@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"quantscope/kernels"
 )
@@ -34,66 +36,108 @@ func export(ctx context.Context, path string, f func(l *line) error) error {
 	if whole.damage.any() {
 		return &FileError{Path: path, Reason: "is damaged, so it is not exported: " + whole.damage.String()}
 	}
-	whole = nil // it may be large, and what follows needs little
+	st, seqs := whole.st, newestSeqs(whole.st)
+	st.Records, st.Log, whole = nil, nil, nil // they may be large, and what follows does not need them
 	r, err := openReader(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return withConn(ctx, r, func(c *sql.Conn) error {
-		l := &loaded{damage: damage{missing: r.missing}}
-		var last int64
-		if err := c.QueryRowContext(ctx, "select coalesce(max(seq), 0) from events").Scan(&last); err != nil {
-			return &FileError{path, "read", err}
-		}
-		chunks, err := l.loadNotes(ctx, c, path, last)
-		if err != nil {
+	var own error // of f, which is not the session's
+	err = withConn(ctx, r, func(c *sql.Conn) error {
+		if err := checkEnds(ctx, c, path); err != nil {
 			return err
 		}
-		if err := l.begin(path); err != nil {
-			return err
-		}
-		if err := l.loadTensors(path, chunks); err != nil {
-			return err
-		}
-		for v := range l.st.Variants {
-			for t := 0; t < len(l.st.Tensors); t += exportRows {
-				if err := exportSome(ctx, c, l.st, v, t, last, f); err != nil {
+		for v := range st.Variants {
+			for t := 0; t < len(st.Tensors); t += exportRows {
+				to := min(t+exportRows, len(st.Tensors))
+				if err := exportSome(ctx, c, st, v, t, seqs[v][t:to], func(l *line) error {
+					own = f(l)
+					return own
+				}); err != nil {
 					return err
 				}
 			}
 		}
-		if l.damage.any() {
-			return &FileError{Path: path, Reason: "is damaged, the export is not complete: " + l.damage.String()}
-		}
 		return nil
 	})
+	if own != nil {
+		return own
+	}
+	return readError(ctx, path, err)
 }
 
-// exportSome exports tensors from one on under one variant.
-func exportSome(ctx context.Context, c *sql.Conn, st *State, variant, from int, last int64, f func(l *line) error) error {
-	const query = "select e.seq, e.at_us, e.kind, e.variant, e.tensor, e.payload, e.crc from taps p join events e on e.seq = p.seq" +
-		" where p.variant = ? and p.tensor >= ? and p.tensor < ? and p.seq <= ? order by p.tensor"
-	return each(ctx, c, query, func(row []driver.Value) error {
+// newestSeqs are the events that hold the records of a state, by variant and
+// tensor; 0 where there is none.
+func newestSeqs(st *State) [][]int64 {
+	seqs := make([][]int64, len(st.Records))
+	for v, rs := range st.Records {
+		seqs[v] = make([]int64, len(rs))
+		for t := range rs {
+			seqs[v][t] = rs[t].Seq
+		}
+	}
+	return seqs
+}
+
+// checkEnds refuses a file whose last events are gone: that the events are
+// numbered without gaps does not tell, but the tables that are derived from them
+// do.
+func checkEnds(ctx context.Context, c *sql.Conn, path string) error {
+	const query = "select (select coalesce(max(seq), 0) from events), max((select coalesce(max(seq), 0) from taps), (select coalesce(max(seq), 0) from log))"
+	var last, derived int64
+	switch err := c.QueryRowContext(ctx, query).Scan(&last, &derived); {
+	case damaged(err) || ctx.Err() != nil:
+		return err
+	case err == nil && derived > last: // other errors: the tables are not there, and the events are
+		return &FileError{Path: path, Reason: fmt.Sprintf("is damaged, so it is not exported: events %d to %d are gone", last+1, derived)}
+	}
+	return nil
+}
+
+// exportSome exports the events seqs, which are the newest of tensors from one
+// on under one variant, or 0.
+func exportSome(ctx context.Context, c *sql.Conn, st *State, variant, from int, seqs []int64, f func(l *line) error) error {
+	want := make([]byte, 0, 8*len(seqs))
+	for _, s := range seqs {
+		want = append(strconv.AppendInt(want, s, 10), ',')
+	}
+	next := 0
+	skip := func() {
+		for next < len(seqs) && seqs[next] == 0 {
+			next++
+		}
+	}
+	const query = "select e.seq, e.at_us, e.kind, e.variant, e.tensor, e.payload, e.crc from json_each(?) w cross join events e on e.seq = w.value"
+	err := each(ctx, c, query, func(row []driver.Value) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		e, err := scanEvent(row)
-		if err == nil && (e.Variant != variant || !e.valid(len(st.Variants), len(st.Tensors))) {
-			err = errors.New("it is about another tensor than the table of taps says")
+		skip()
+		if next == len(seqs) || e.Seq != seqs[next] {
+			return &FileError{Path: st.Meta.Path, Reason: fmt.Sprintf("is damaged: event %d is not where it belongs", e.Seq)}
 		}
-		l := line{variant: &st.Variants[variant], seq: e.Seq, rec: e.rec}
-		if err == nil {
-			l.tensor = &st.Tensors[e.Tensor]
-			if e.Kind == EventFailed {
-				l.failure = e.Message
-			} else {
-				err = decodeTap(e.payload, &l.tap)
-			}
+		tensor := from + next
+		next++
+		if err == nil && (e.Variant != variant || e.Tensor != tensor) {
+			err = errors.New("it is about another tensor than before")
+		}
+		l := line{variant: &st.Variants[variant], tensor: &st.Tensors[tensor], seq: e.Seq, rec: e.rec}
+		switch {
+		case err != nil:
+		case e.Kind == EventFailed:
+			l.failure = e.Message
+		default:
+			err = decodeTap(e.payload, &l.tap)
 		}
 		if err != nil {
 			return &FileError{st.Meta.Path, fmt.Sprintf("is damaged: event %d", e.Seq), err}
 		}
 		return f(&l)
-	}, int64(variant), int64(from), int64(from+exportRows), last)
+	}, "["+strings.TrimSuffix(string(want), ",")+"]")
+	if skip(); err == nil && next < len(seqs) {
+		return &FileError{Path: st.Meta.Path, Reason: fmt.Sprintf("is damaged: event %d is missing", seqs[next])}
+	}
+	return err
 }

@@ -93,7 +93,7 @@ func Inspect(path string) (Info, error) {
 		return nil
 	})
 	if err != nil {
-		return Info{}, err
+		return Info{}, readError(ctx, path, err)
 	}
 	if alive {
 		info.Writer = max(owner.PID, 1)

@@ -116,16 +116,19 @@ func load(ctx context.Context, r *reader, slot slotter) (*loaded, error) {
 func (l *loaded) loadNotes(ctx context.Context, c *sql.Conn, path string, last int64) (chunks []stored, err error) {
 	read := func(source string) error {
 		l.notes, chunks = nil, nil
+		before := int64(0)
 		return each(ctx, c, strings.Replace(selectEvents, "events", source, 1)+" where kind <> 'tap' and seq <= ? order by seq", func(row []driver.Value) error {
 			e, err := scanEvent(row)
 			switch {
-			case err != nil:
+			case err != nil, e.Seq <= before: // the latter where a page is there twice
 				l.damage.add(e.Seq)
+				return nil
 			case e.Kind == EventTensors:
 				chunks = append(chunks, e)
 			default:
 				l.notes = append(l.notes, e)
 			}
+			before = e.Seq
 			return nil
 		}, last)
 	}

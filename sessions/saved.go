@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -40,7 +39,10 @@ func loadFile(ctx context.Context, path string) (*loaded, error) {
 		return nil, err
 	}
 	l, err := load(ctx, r, nil)
-	return l, errors.Join(err, r.Close())
+	if closeErr := r.Close(); err == nil { // the first error says more
+		err = closeErr
+	}
+	return l, readError(ctx, path, err)
 }
 
 // interrupt makes a run that goes on an interrupted one: nobody runs it.

@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sort"
 )
@@ -31,8 +30,11 @@ func loadTimeline(ctx context.Context, path string) (*timeline, *loaded, error) 
 		parts[part] = append(parts[part], Record{})
 		return &parts[part][len(parts[part])-1]
 	})
-	if err := errors.Join(err, r.Close()); err != nil {
-		return nil, nil, err
+	if closeErr := r.Close(); err == nil { // the first error says more
+		err = closeErr
+	}
+	if err != nil {
+		return nil, nil, readError(ctx, path, err)
 	}
 	t := &timeline{taps: slices.Concat(parts...), notes: l.notes}
 	if l.damage.any() {
