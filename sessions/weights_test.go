@@ -184,7 +184,7 @@ func TestOneTensorChanged(t *testing.T) {
 	path := sessionPath(t)
 	job, src := fakeJob(100)
 	runJob(t, job, path, "f1")
-	src.spoil[50] = func(w []byte) { w[9] ^= 4 } // 46 and 52 are compared
+	src.spoil[50] = func(w []byte) { w[8], w[9] = 0xc0, 0x7f } // a NaN; 46 and 52 are compared
 	l, err := StartJob(t.Context(), job, Options{Session: path, Variants: []string{"f2"}, Threads: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -350,6 +350,36 @@ func TestSessionRemovedDuringARun(t *testing.T) {
 			}
 			oneLineOf(t, l.Close(), path, c.want)
 		})
+	}
+}
+
+// TestLogOfASessionThatIsGone is no part of a new session of that name.
+func TestLogOfASessionThatIsGone(t *testing.T) {
+	path := sessionPath(t)
+	job, _ := fakeJob(60)
+	l, err := StartJob(t.Context(), job, Options{Session: path, Variants: []string{"f1", "f2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(path + "-wal")
+	if err != nil || len(log) == 0 {
+		t.Fatalf("a log of %d bytes, %v", len(log), err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(path), os.WriteFile(path+"-wal", log, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	anew, _ := fakeJob(3)
+	if p := runJob(t, anew, path, "f1"); p.Done != 3 {
+		t.Errorf("%+v", p)
+	}
+	if st := openState(t, path); len(st.Tensors) != 3 || len(st.Variants) != 1 || st.Progress.State != RunFinished {
+		t.Errorf("%d tensors, %d variants, %+v", len(st.Tensors), len(st.Variants), st.Progress)
 	}
 }
 

@@ -88,6 +88,13 @@ func create(ctx context.Context, path string, first []stored) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return &FileError{Path: path, Reason: "is there already"}
 	}
+	// The log of a session that was removed while it was written is not this
+	// one's: SQLite would take it for it.
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return envError(path+suffix, "is left from a session that is gone and cannot be removed", err)
+		}
+	}
 	if err := os.Rename(temp, path); err != nil {
 		return envError(path, "cannot be created", err)
 	}
