@@ -80,8 +80,11 @@ func quantize(ctx context.Context, std streams, source string, f runFlags) error
 	// its file holds.
 	if runErr != nil || st.Progress.State != sessions.RunFinished {
 		saved, err := savedState(feed.Path())
-		if err != nil {
-			return errors.Join(runErr, err)
+		switch {
+		case err != nil && runErr != nil: // what ended the run says more
+			return runErr
+		case err != nil:
+			return err
 		}
 		st = saved
 	}
