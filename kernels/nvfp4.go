@@ -146,39 +146,11 @@ func (s Set) nvfp4(m Matrix, conv Convention, search nvfp4Search, global float32
 	if err := out.check(m.Rows, m.Cols); err != nil {
 		return Tap{}, fmt.Errorf("nvfp4: %w", err)
 	}
-	if s.nvfp4Blocks == nil { // a Set that was not taken from Available
-		s = Reference()
-	}
-	j := nvfp4Jobs.Get().(*nvfp4Job)
-	defer nvfp4Jobs.Put(j)
-	if m.Cols == 0 {
-		m.Rows = 0 // however many there are, there is nothing in them
-		clear(out.RowE2)
-		clear(out.RowW2)
-	}
-	j.start(m.Element, conv, search, s.finiteAbsMax(m), global)
-	out.GlobalScale = j.global
-
-	rowBytes := m.Cols * m.Element.Size()
-	rowCodes, rowScales := ceilDiv(m.Cols, 2), ceilDiv(m.Cols, BlockNVFP4)
-	for r := range m.Rows {
-		var codes, scales []byte
-		if out.Codes != nil {
-			codes = out.Codes[r*rowCodes : (r+1)*rowCodes]
-		}
-		if out.Scales != nil {
-			scales = out.Scales[r*rowScales : (r+1)*rowScales]
-		}
-		s.nvfp4Row(j, m.Data[r*rowBytes:(r+1)*rowBytes], codes, scales)
-		w2, e2 := j.tap.endRow()
-		if out.RowW2 != nil {
-			out.RowW2[r] = w2
-		}
-		if out.RowE2 != nil {
-			out.RowE2[r] = e2
-		}
-	}
-	return j.tap.record(j.scale2()), nil
+	s = s.orReference()
+	p := s.beginNVFP4(m.Element, m.Cols, conv, search, s.finiteAbsMax(m), global)
+	out.GlobalScale = p.global()
+	p.rows(m.Data, m.Rows, &Output{Codes: out.Codes, Scales: out.Scales, RowE2: out.RowE2, RowW2: out.RowW2})
+	return p.finish(), nil
 }
 
 func (out *NVFP4Output) check(rows, cols int) error {
@@ -201,6 +173,9 @@ func (out *NVFP4Output) check(rows, cols int) error {
 
 // finiteAbsMax is the largest finite magnitude of a matrix.
 func (s Set) finiteAbsMax(m Matrix) float32 {
+	if m.Cols == 0 {
+		return 0 // there may be any number of rows
+	}
 	rowBytes := m.Cols * m.Element.Size()
 	var amax uint32
 	for r := range m.Rows {
@@ -232,7 +207,11 @@ func (s Set) nvfp4Row(j *nvfp4Job, src, codes, scales []byte) {
 		if scales != nil {
 			sc = scales[:n]
 		}
-		done := s.nvfp4Blocks(j, src[:n*stride], c, sc)
+		done := s.blockAmax(j.element, src[:n*stride], j.amax[:n])
+		run, amax, choices := src[:done*stride], j.amax[:done], j.choices[:done]
+		s.nvfp4Choose(j, run, amax, sc[:done], choices)
+		s.nvfp4Count(j, run, amax, sc[:done], choices)
+		s.nvfp4Encode(j, run, sc[:done], c[:done*BlockNVFP4/2])
 		if codes != nil {
 			codes = codes[done*BlockNVFP4/2:]
 		}

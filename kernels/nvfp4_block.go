@@ -62,45 +62,6 @@ func (w *nvfp4Block) loadPart(e Element, src []byte) (amax uint32, nan, inf int6
 	return amax, nan, inf
 }
 
-// nvfp4BlocksRef quantizes whole blocks from the start of src until src ends or
-// a block has a non-finite element, and returns how many it did. codes and
-// scales take 8 bytes and one byte a block. It is the definition: another
-// implementation leaves the same bytes and the same j.tap.
-func nvfp4BlocksRef(j *nvfp4Job, src, codes, scales []byte) int {
-	var w nvfp4Block
-	stride := BlockNVFP4 * j.element.Size()
-	for n := range scales {
-		amax := w.load(j.element, src[n*stride:(n+1)*stride])
-		if amax >= infF32 {
-			return n
-		}
-		scales[n] = j.block(&w, amax, codes[n*8:n*8+8])
-	}
-	return len(scales)
-}
-
-// block quantizes one block with finite elements, measures it and returns its
-// scale.
-func (j *nvfp4Job) block(w *nvfp4Block, amaxBits uint32, codes []byte) byte {
-	t := &j.tap
-	amax := math.Float32frombits(amaxBits)
-	t.blocks++
-	t.amax = max(t.amax, amaxBits)
-	scale, raw, choice := j.choose(w, amax)
-	t.choices[choice]++
-	step := j.steps[scale]
-	if amaxBits == 0 {
-		t.zeroBlocks++
-	} else {
-		t.scale(scale, raw)
-		if limit := MaxE2M1 * float64(step); float64(amax) > limit {
-			t.clip(w, scale, float64(amax), limit)
-		}
-	}
-	j.encode(w, step, codes)
-	return scale
-}
-
 // encode writes the codes of one block and adds it to the record, in the order
 // of sums that nvfp4Tap states. The rule is
 // code = E2M1(w/step), w/step rounded to f32, and q = value·step, rounded to

@@ -57,9 +57,12 @@ type nvfp4Job struct {
 
 	tap nvfp4Tap
 
-	// Where codes and scales go that nobody wants, and those of one odd block.
-	codes  [nvfp4Chunk * BlockNVFP4 / 2]byte
-	scales [nvfp4Chunk]byte
+	// What the phases hand on, and where codes and scales go that nobody wants,
+	// and those of one odd block.
+	amax    [nvfp4Chunk]uint32
+	choices [nvfp4Chunk]byte
+	codes   [nvfp4Chunk * BlockNVFP4 / 2]byte
+	scales  [nvfp4Chunk]byte
 }
 
 var nvfp4Jobs = sync.Pool{New: func() any { return new(nvfp4Job) }}

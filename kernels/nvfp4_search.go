@@ -72,28 +72,28 @@ func clipError(x float32, scale byte) float32 {
 	return float32(float32(d*d) * e4m3Squares[scale&127])
 }
 
-// choose picks the block's scale. raw is the scale that the block's amax asks
-// for, before rounding and clamping; choice is the bin of Tap.Multipliers.
-func (j *nvfp4Job) choose(w *nvfp4Block, amax float32) (scale byte, raw float32, choice int) {
+// searches says whether choose looks at more than a block's amax.
+func (j *nvfp4Job) searches() bool { return j.search.sweep || len(j.search.multipliers) > 0 }
+
+// choose picks the block's scale; choice is the bin of Tap.Multipliers.
+func (j *nvfp4Job) choose(w *nvfp4Block, amax float32) (scale byte, choice int) {
 	if j.search.sweep {
 		return j.chooseOfAll(w, amax)
 	}
 	if len(j.search.multipliers) > 0 {
 		return j.chooseOfList(w, amax)
 	}
-	raw = j.rawScale(amax)
-	return j.scaleCode(raw), raw, 0
+	return j.scaleCode(j.rawScale(amax)), 0
 }
 
 // chooseOfList tries the first multiplier, then the others in list order; one
 // replaces the best so far only with strictly less error. A scale that an
 // earlier multiplier gave already is not tried again: its error is equal.
-func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, raw float32, choice int) {
+func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, choice int) {
 	choice = j.search.first
-	raw = j.rawScale(float32(amax * j.search.multipliers[choice]))
-	scale = j.scaleCode(raw)
+	scale = j.scaleCode(j.rawScale(float32(amax * j.search.multipliers[choice])))
 	if amax == 0 {
-		return scale, raw, choice
+		return scale, choice
 	}
 	best := j.blockError(w, scale)
 	var tried [128]bool
@@ -111,5 +111,5 @@ func (j *nvfp4Job) chooseOfList(w *nvfp4Block, amax float32) (scale byte, raw fl
 			best, scale, choice = e, s, i
 		}
 	}
-	return scale, raw, min(choice, MultBins-1)
+	return scale, min(choice, MultBins-1)
 }

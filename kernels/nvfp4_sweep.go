@@ -5,21 +5,20 @@ package kernels
 // the errors are equal but for rounding, and it is the smallest by definition;
 // but an all-zero matrix is left to round to nearest. choice counts how many
 // codes the scale is off the one of round to nearest.
-func (j *nvfp4Job) chooseOfAll(w *nvfp4Block, amax float32) (scale byte, raw float32, choice int) {
-	raw = j.rawScale(amax)
-	start := j.scaleCode(raw)
+func (j *nvfp4Job) chooseOfAll(w *nvfp4Block, amax float32) (scale byte, choice int) {
+	start := j.scaleCode(j.rawScale(amax))
 	switch {
 	case amax == 0 && j.allZero:
-		return start, raw, -sweepLowest
+		return start, -sweepLowest
 	case amax == 0:
-		return 1, raw, -sweepLowest
+		return 1, -sweepLowest
 	case j.inSteps(amax, 1) <= 0.25:
 		scale = 1
 	default:
 		scale = j.bestFrom(w, amax, start)
 	}
 	offset := int(scale) - int(start)
-	return scale, raw, min(max(offset, sweepLowest), sweepLowest+MultBins-1) - sweepLowest
+	return scale, min(max(offset, sweepLowest), sweepLowest+MultBins-1) - sweepLowest
 }
 
 // sweepLowest is the offset that the first bin of Tap.Multipliers stands for.

@@ -8,13 +8,21 @@ import "slices"
 type Set struct {
 	Name string
 
-	absMax      func(e Element, src []byte) uint32                        // see absMaxRef
-	nvfp4Blocks func(j *nvfp4Job, src, codes, scales []byte) (blocks int) // see nvfp4BlocksRef
+	absMax      func(e Element, src []byte) uint32                                   // see absMaxRef
+	blockAmax   func(e Element, src []byte, amax []uint32) (blocks int)              // see blockAmaxRef
+	nvfp4Choose func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // see nvfp4ChooseRef
+	nvfp4Count  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // see nvfp4CountRef
+	nvfp4Encode func(j *nvfp4Job, src, scales, codes []byte)                         // see nvfp4EncodeRef
 }
 
 // Reference is the pure-Go set. It is the definition of every kernel and runs
 // everywhere.
-func Reference() Set { return Set{Name: "go", absMax: absMaxRef, nvfp4Blocks: nvfp4BlocksRef} }
+func Reference() Set {
+	return Set{
+		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef,
+		nvfp4Choose: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
+	}
+}
 
 // Available lists what this machine can run, the reference first, the fastest
 // last.
@@ -25,7 +33,3 @@ func Best() Set {
 	sets := Available()
 	return sets[len(sets)-1]
 }
-
-// archSets are the sets for this architecture, slowest first; there is none
-// beside the reference.
-func archSets() []Set { return nil }

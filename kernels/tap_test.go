@@ -146,7 +146,7 @@ func TestSets(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, s := range sets {
-		if seen[s.Name] || s.Name == "" || s.absMax == nil || s.nvfp4Blocks == nil {
+		if seen[s.Name] || s.Name == "" || s.absMax == nil || s.blockAmax == nil || s.nvfp4Choose == nil || s.nvfp4Count == nil || s.nvfp4Encode == nil {
 			t.Errorf("set %q is not complete or not alone of its name", s.Name)
 		}
 		seen[s.Name] = true
