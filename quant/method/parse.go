@@ -90,8 +90,7 @@ func Parse(name string) (Variant, error) {
 		Methods:       []string{chosen.name},
 		BitsPerWeight: format.BitsPerWeight(),
 		Multipliers:   chosen.method.Labels(),
-		format:        format,
-		nvfp4:         kernels.NVFP4Options{Method: chosen.method},
+		Spec:          kernels.Spec{Format: scheme, Convention: kernels.ModelOpt, Method: chosen.method.String()},
 	}, nil
 }
 

@@ -19,13 +19,33 @@ type Variant struct {
 	BitsPerWeight float64  // with the scales of whole groups; what is stored once a tensor is in Bytes
 	Multipliers   []string // labels of kernels.Tap.Multipliers, in order
 
-	format kernels.Format
-	nvfp4  kernels.NVFP4Options
+	Spec kernels.Spec // what the kernels are asked for
 }
 
 // Measure quantizes a matrix and returns its tap record.
 func (v Variant) Measure(set kernels.Set, m kernels.Matrix) (kernels.Tap, error) {
-	return set.NVFP4(m, v.nvfp4, nil)
+	return v.pass(set, m, nil)
+}
+
+// pass quantizes a matrix that is whole in memory.
+func (v Variant) pass(set kernels.Set, m kernels.Matrix, out *kernels.Output) (kernels.Tap, error) {
+	amax := float32(0)
+	if v.Spec.NeedsAmax() {
+		var err error
+		if amax, err = set.AbsMax(m); err != nil {
+			return kernels.Tap{}, err
+		}
+	}
+	p, err := set.Begin(v.Spec, m.Element, m.Rows, m.Cols, amax)
+	if err != nil {
+		return kernels.Tap{}, err
+	}
+	rowsErr := p.Rows(m.Data, out)
+	tap, err := p.Finish()
+	if rowsErr != nil {
+		return kernels.Tap{}, rowsErr
+	}
+	return tap, err
 }
 
 // MeasureRows is Measure with the relative l2 error ‖w−q‖/‖w‖ of each row; 0
@@ -34,11 +54,11 @@ func (v Variant) Measure(set kernels.Set, m kernels.Matrix) (kernels.Tap, error)
 func (v Variant) MeasureRows(set kernels.Set, m kernels.Matrix) (kernels.Tap, []float64, error) {
 	// A wrong Rows is refused below, where it is compared with the data.
 	rows := max(min(m.Rows, len(m.Data)), 0)
-	out := kernels.NVFP4Output{RowE2: make([]float64, rows), RowW2: make([]float64, rows)}
+	out := kernels.Output{RowE2: make([]float64, rows), RowW2: make([]float64, rows)}
 	if m.Cols == 0 {
-		out = kernels.NVFP4Output{}
+		out = kernels.Output{}
 	}
-	tap, err := set.NVFP4(m, v.nvfp4, &out)
+	tap, err := v.pass(set, m, &out)
 	if err != nil {
 		return kernels.Tap{}, nil, err
 	}
@@ -57,7 +77,11 @@ func (v Variant) MeasureRows(set kernels.Set, m kernels.Matrix) (kernels.Tap, []
 // Bytes is what a rows×cols matrix takes when stored, scales and all; −1 where
 // that is no shape or too large to count.
 func (v Variant) Bytes(rows, cols int) int64 {
-	n, err := v.format.Bytes(rows, cols)
+	f, err := kernels.FormatByName(v.Scheme)
+	if err != nil {
+		return -1
+	}
+	n, err := f.Bytes(rows, cols)
 	if err != nil {
 		return -1
 	}
