@@ -209,7 +209,7 @@ func (s Set) nvfp4Row(j *nvfp4Job, src, codes, scales []byte) {
 		}
 		done := s.blockAmax(j.element, src[:n*stride], j.amax[:n])
 		run, amax, choices := src[:done*stride], j.amax[:done], j.choices[:done]
-		s.nvfp4Choose(j, run, amax, sc[:done], choices)
+		s.chooseNVFP4(j, run, amax, sc[:done], choices)
 		s.nvfp4Count(j, run, amax, sc[:done], choices)
 		s.nvfp4Encode(j, run, sc[:done], c[:done*BlockNVFP4/2])
 		if codes != nil {

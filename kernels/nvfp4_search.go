@@ -72,6 +72,19 @@ func clipError(x float32, scale byte) float32 {
 	return float32(float32(d*d) * e4m3Squares[scale&127])
 }
 
+// chooseNVFP4 is the phase of nvfp4ChooseRef with the set's kernel for the
+// job's search.
+func (s Set) chooseNVFP4(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) {
+	switch {
+	case j.search.sweep:
+		s.nvfp4Sweep(j, src, amax, scales, choices)
+	case len(j.search.multipliers) > 0:
+		s.nvfp4List(j, src, amax, scales, choices)
+	default:
+		s.nvfp4Choose(j, src, amax, scales, choices)
+	}
+}
+
 // searches says whether choose looks at more than a block's amax.
 func (j *nvfp4Job) searches() bool { return j.search.sweep || len(j.search.multipliers) > 0 }
 

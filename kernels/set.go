@@ -10,7 +10,9 @@ type Set struct {
 
 	absMax      func(e Element, src []byte) uint32                                   // see absMaxRef
 	blockAmax   func(e Element, src []byte, amax []uint32) (blocks int)              // see blockAmaxRef
-	nvfp4Choose func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // see nvfp4ChooseRef
+	nvfp4Choose func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // round to nearest; see nvfp4ChooseRef
+	nvfp4List   func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // a list of multipliers; see nvfp4ChooseRef
+	nvfp4Sweep  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // all scales; see nvfp4ChooseRef
 	nvfp4Count  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // see nvfp4CountRef
 	nvfp4Encode func(j *nvfp4Job, src, scales, codes []byte)                         // see nvfp4EncodeRef
 }
@@ -20,7 +22,7 @@ type Set struct {
 func Reference() Set {
 	return Set{
 		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef,
-		nvfp4Choose: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
+		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
 	}
 }
 
