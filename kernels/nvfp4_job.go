@@ -52,8 +52,8 @@ type nvfp4Job struct {
 	divisor float32 // ModelOpt: 6·weight_scale_2; ModelOptStatic: amax/6
 
 	steps  [128]float32 // by E4M3 code: the block's step, what a code of 1.0 stands for
-	recips [128]float32 // 1/step
-	divide bool         // searches divide by the step: its reciprocal is no normal f32 with room to spare
+	unit   float32      // what searches multiply elements by: 1/weight_scale_2
+	divide bool         // searches divide by the step: it or its reciprocal is no normal f32 with room to spare, and unit is 1
 
 	tap nvfp4Tap
 
@@ -153,10 +153,13 @@ func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, a
 	// they and their reciprocals are normal numbers.
 	scale2 := j.scale2()
 	j.divide = !(scale2 >= 0x1p-100 && scale2 <= 0x1p100)
-	if !j.divide {
-		for c := 1; c < nanE4M3; c++ {
-			j.recips[c] = 1 / j.steps[c]
-		}
+	switch {
+	case j.divide:
+		j.unit = 1
+	case conv == CT || conv == CT32:
+		j.unit = j.global
+	default:
+		j.unit = 1 / j.global
 	}
 }
 

@@ -37,6 +37,11 @@ func oracleE2M1(x float32) byte {
 	return code
 }
 
+// oracleNearestE2M1 is the E2M1 value nearest to x ≥ 0.
+func oracleNearestE2M1(x float64) float32 {
+	return e2m1Values[oracleNearest(math.Min(x, 6), e2m1Values[:8])]
+}
+
 type oracle struct {
 	conv   Convention
 	method NVFP4Method
@@ -149,32 +154,50 @@ func (or oracle) divides() bool {
 	return scale2 < 0x1p-100 || scale2 > 0x1p100
 }
 
-func (or oracle) inSteps(v float32, scale byte) float32 {
+// zeroed says whether v gets code 0 under a scale, ties included.
+func (or oracle) zeroed(v float32, scale byte) bool {
 	if or.divides() {
-		return v / or.step(scale)
+		return v/or.step(scale) <= 0.25
 	}
-	r := 1 / or.step(scale)
-	return v * r
+	r := 1 / E4M3ToF32(scale)
+	return float64(v*or.unit())*float64(r) <= 0.25
+}
+
+func (or oracle) unit() float32 {
+	if or.conv == CT || or.conv == CT32 {
+		return or.global
+	}
+	return 1 / or.global
 }
 
 // err is the documented error of a block under a scale.
 func (or oracle) err(w []float32, scale byte) float32 {
-	step := or.step(scale)
+	step, s := or.step(scale), E4M3ToF32(scale)
 	if or.divides() && step == 0 {
 		return float32(math.Inf(1))
 	}
+	r := 1 / s
 	var p [4]float32
 	for i, v := range w {
-		x := or.inSteps(v, scale)
-		q := E2M1ToF32(oracleE2M1(x))
-		d := x - q
+		var d float32
+		if or.divides() {
+			x := v / step
+			d = x - E2M1ToF32(oracleE2M1(x))
+		} else {
+			u := float32(math.Abs(float64(v))) * or.unit()
+			n := oracleNearestE2M1(float64(u) * float64(r))
+			ns := n * s
+			d = u - ns
+		}
 		d2 := d * d
 		p[i%4] += d2
 	}
-	s := E4M3ToF32(scale)
 	sum := (p[0] + p[1]) + (p[2] + p[3])
-	s2 := s * s
-	return sum * s2
+	if or.divides() {
+		s2 := s * s
+		return sum * s2
+	}
+	return sum
 }
 
 // block gives the scale and the codes of one block, and the chosen bin.
@@ -205,7 +228,7 @@ func (or oracle) block(w []float32) (scale byte, codes []byte, choice int) {
 		rtn := int(scale)
 		best := float32(math.Inf(1))
 		scale = 1
-		for s := byte(1); s < 127 && oracleE2M1(or.inSteps(amax, 1)) != 0; s++ {
+		for s := byte(1); s < 127 && !or.zeroed(amax, 1); s++ {
 			if e := or.err(full, s); e < best {
 				best, scale = e, s
 			}

@@ -2,20 +2,21 @@ package kernels
 
 // chooseOfAll finds the E4M3 scale, of all 126 positive ones, with the least
 // error; of equals the smallest. Where every scale gives codes 0 throughout
-// the errors are equal but for rounding, and it is the smallest by definition;
-// but an all-zero matrix is left to round to nearest. choice counts how many
-// codes the scale is off the one of round to nearest.
-func (j *nvfp4Job) chooseOfAll(w *nvfp4Block, amax float32) (scale byte, choice int) {
+// the errors are equal but for the rounding of steps, and it is the smallest by
+// definition; but an all-zero matrix is left to round to nearest. choice counts
+// how many codes the scale is off the one of round to nearest.
+func (j *nvfp4Job) chooseOfAll(u *nvfp4Block, amax float32) (scale byte, choice int) {
 	start := j.scaleCode(j.rawScale(amax))
+	largest := float32(amax * j.unit)
 	switch {
 	case amax == 0 && j.allZero:
 		return start, -sweepLowest
 	case amax == 0:
 		return 1, -sweepLowest
-	case j.inSteps(amax, 1) <= 0.25:
+	case j.vanishes(largest):
 		scale = 1
 	default:
-		scale = j.bestFrom(w, amax, start)
+		scale = j.bestFrom(u, largest, start)
 	}
 	offset := int(scale) - int(start)
 	return scale, min(max(offset, sweepLowest), sweepLowest+MultBins-1) - sweepLowest
@@ -24,38 +25,53 @@ func (j *nvfp4Job) chooseOfAll(w *nvfp4Block, amax float32) (scale byte, choice 
 // sweepLowest is the offset that the first bin of Tap.Multipliers stands for.
 const sweepLowest = -8
 
+// vanishes says whether even the smallest scale gives codes 0 throughout.
+func (j *nvfp4Job) vanishes(largest float32) bool {
+	if j.divide {
+		return largest/j.steps[1] <= 0.25
+	}
+	return largest <= 0.25*MinE4M3
+}
+
 // bestFrom is the search of chooseOfAll. It starts at the scale of round to
-// nearest and looks both ways. Downwards the clipping of the largest element
-// grows and soon exceeds the best; upwards, once every code is 0, the error
-// does not change any more. The result is that of trying all.
-func (j *nvfp4Job) bestFrom(w *nvfp4Block, amax float32, start byte) (scale byte) {
+// nearest and looks both ways, as far as a bound does not show that the rest
+// cannot win. Downwards that is the clipping of the largest element, upwards
+// the error of what already has code 0. The result is that of trying all.
+func (j *nvfp4Job) bestFrom(u *nvfp4Block, largest float32, start byte) (scale byte) {
 	scale = start
-	best := j.blockError(w, start)
+	best := j.blockError(u, start)
 	for s := start - 1; s >= 1; s-- {
-		x := j.inSteps(amax, s)
-		if bound := clipError(x, s); bound > best {
-			// The exact clipping error (amax/weight_scale_2 − 6·scale)² grows
-			// as scales shrink. With x at least 1 % above 6 the f32 bound is
-			// within 1e-4 of it, so that none of the smaller scales can win.
-			if !j.divide && x > 1.01*MaxE2M1 && bound > 1.01*best {
+		if j.clipError(largest, s) > best {
+			if !j.divide {
 				break
 			}
-			continue
+			continue // steps at the end of the range are not monotonic in all they do
 		}
-		if e := j.blockError(w, s); e <= best {
+		if e := j.blockError(u, s); e <= best {
 			best, scale = e, s
 		}
 	}
 	for s := start + 1; s < nanE4M3; s++ {
-		e := j.blockError(w, s)
-		if e < best {
+		if e := j.blockError(u, s); e < best {
 			best, scale = e, s
 		}
-		// Once every code is 0, the errors that follow are all
-		// Σ(w/weight_scale_2)² to within 1e-5.
-		if !j.divide && j.inSteps(amax, s) < 0.249 && best < 0.999*e {
+		if !j.divide && (s-start)&3 == 3 && zeroedError(u, s) >= best {
 			break
 		}
 	}
 	return scale
+}
+
+// zeroedError is a lower bound of blockError for this scale and all larger
+// ones: the terms of the elements that get code 0 here and so there, the others
+// left out, in the order of blockError.
+func zeroedError(u *nvfp4Block, scale byte) float32 {
+	r := e4m3Quarters[scale&127]
+	var p [4]float32
+	for i, v := range u {
+		if float64(v)*r < 1 {
+			p[i&3] += float32(v * v)
+		}
+	}
+	return (p[0] + p[1]) + (p[2] + p[3])
 }
