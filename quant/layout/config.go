@@ -1,0 +1,233 @@
+package layout
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quantscope/quant/checkpoint"
+)
+
+// Names of the files that say how a checkpoint is quantized.
+const (
+	configFile   = "config.json"
+	modelOptFile = "hf_quant_config.json"
+)
+
+// Values of quant_method that are known.
+const (
+	ModelOpt          = "modelopt"
+	CompressedTensors = "compressed-tensors"
+	FP8               = "fp8"   // DeepSeek's own: E4M3 with weight_scale_inv
+	MXFP4             = "mxfp4" // gpt-oss: blocks and scales
+	Quantscope        = "quantscope"
+)
+
+// config is one description of how a checkpoint is quantized.
+type config struct {
+	file    string // "" for none
+	method  string
+	algo    string // ModelOpt's quant_algo
+	format  string // compressed-tensors' format
+	variant string
+	groups  []configGroup
+	entries []Entry
+	block   [2]int // weight_block_size: rows and columns of a tile
+}
+
+// configGroup is what a config says of the modules that its targets match.
+type configGroup struct {
+	name        string // config_groups.group_0
+	first, last int    // its targets in entries
+	weights     weightArgs
+	stated      bool // weights says something
+}
+
+// weightArgs is compressed-tensors' QuantizationArgs of weights, which ModelOpt
+// and quantscope write too.
+type weightArgs struct {
+	Bits           int    `json:"num_bits"`
+	Type           string `json:"type"`
+	Strategy       string `json:"strategy"`
+	GroupSize      *int   `json:"group_size"`
+	Symmetric      *bool  `json:"symmetric"`
+	BlockStructure []int  `json:"block_structure"`
+}
+
+// quantJSON is quantization_config, of whichever method.
+type quantJSON struct {
+	Method     string                     `json:"quant_method"`
+	Algo       string                     `json:"quant_algo"`
+	Format     string                     `json:"format"`
+	Variant    string                     `json:"variant"`
+	Ignore     []string                   `json:"ignore"`
+	Exclude    []string                   `json:"exclude_modules"`
+	NotConvert []string                   `json:"modules_to_not_convert"`
+	Groups     map[string]json.RawMessage `json:"config_groups"`
+	Layers     map[string]json.RawMessage `json:"quantized_layers"`
+	Block      []int                      `json:"weight_block_size"`
+	GroupSize  *int                       `json:"group_size"`
+}
+
+type groupJSON struct {
+	Targets []string    `json:"targets"`
+	Weights *weightArgs `json:"weights"`
+}
+
+// readConfigs reads what the config declares. other is hf_quant_config.json
+// where config.json declares too, nil otherwise. Without either the config is
+// empty.
+func readConfigs(ck *checkpoint.Checkpoint) (declared, other *config, err error) {
+	fail := func(file string, err error) error {
+		return &checkpoint.FileError{File: ck.Path + "/" + file, Reason: "quantization is not readable", Err: err}
+	}
+	if text := ck.ConfigJSON(); len(text) > 0 {
+		var root struct {
+			Quant json.RawMessage `json:"quantization_config"`
+			Text  struct {
+				Quant json.RawMessage `json:"quantization_config"`
+			} `json:"text_config"`
+		}
+		if err := json.Unmarshal(text, &root); err != nil {
+			return nil, nil, fail(configFile, err)
+		}
+		raw := root.Quant
+		if len(raw) == 0 || string(raw) == "null" {
+			raw = root.Text.Quant
+		}
+		if len(raw) > 0 && string(raw) != "null" {
+			if declared, err = parseConfig(configFile, raw); err != nil {
+				return nil, nil, fail(configFile, err)
+			}
+		}
+	}
+	if side, ok := ck.SideFile(modelOptFile); ok {
+		text, err := side.Read()
+		if err != nil {
+			return nil, nil, err
+		}
+		var root struct {
+			Quant json.RawMessage `json:"quantization"`
+		}
+		if err := json.Unmarshal(text, &root); err != nil {
+			return nil, nil, fail(modelOptFile, err)
+		}
+		if len(root.Quant) > 0 {
+			if other, err = parseConfig(modelOptFile, root.Quant); err != nil {
+				return nil, nil, fail(modelOptFile, err)
+			}
+			other.method = ModelOpt
+		}
+	}
+	switch {
+	case declared == nil && other == nil:
+		return &config{}, nil, nil
+	case declared == nil:
+		return other, nil, nil
+	}
+	return declared, other, nil
+}
+
+func parseConfig(file string, raw []byte) (*config, error) {
+	var q quantJSON
+	if err := json.Unmarshal(raw, &q); err != nil {
+		return nil, err
+	}
+	c := &config{file: file, method: q.Method, algo: q.Algo, format: q.Format, variant: q.Variant}
+	if len(q.Block) == 2 {
+		c.block = [2]int{q.Block[0], q.Block[1]}
+	}
+	names := make([]string, 0, len(q.Groups))
+	for name := range q.Groups {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := c.addGroup(name, q.Groups[name]); err != nil {
+			return nil, fmt.Errorf("config_groups.%s: %w", name, err)
+		}
+	}
+	if len(q.Layers) > 0 && len(q.Groups) == 0 {
+		c.addLayers(q.Layers)
+	}
+	style := exactOrRegex
+	if c.method == ModelOpt || file == modelOptFile {
+		style = wildcards
+	}
+	for _, list := range []struct {
+		section string
+		names   []string
+	}{{"ignore", q.Ignore}, {"exclude_modules", q.Exclude}, {"modules_to_not_convert", q.NotConvert}} {
+		for _, p := range list.names {
+			c.entries = append(c.entries, newEntry(file, list.section, p, style))
+		}
+	}
+	return c, nil
+}
+
+// addGroup adds a member of config_groups: an object, or for a scheme that is
+// named rather than described a list of targets.
+func (c *config) addGroup(name string, raw json.RawMessage) error {
+	var g groupJSON
+	if trimmed := bytes.TrimSpace(raw); len(trimmed) > 0 && trimmed[0] == '[' {
+		if err := json.Unmarshal(raw, &g.Targets); err != nil {
+			return err
+		}
+	} else if err := json.Unmarshal(raw, &g); err != nil {
+		return err
+	}
+	section := "config_groups." + name
+	group := configGroup{name: section, first: len(c.entries)}
+	if g.Weights != nil {
+		group.weights, group.stated = *g.Weights, g.Weights.Bits > 0
+	}
+	for _, t := range g.Targets {
+		c.entries = append(c.entries, newEntry(c.file, section+".targets", t, exactOrRegex))
+	}
+	group.last = len(c.entries)
+	c.groups = append(c.groups, group)
+	return nil
+}
+
+// addLayers adds ModelOpt's list of layers, which stands for targets.
+func (c *config) addLayers(layers map[string]json.RawMessage) {
+	names := make([]string, 0, len(layers))
+	for name := range layers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	g := configGroup{name: "quantized_layers", first: len(c.entries)}
+	for _, n := range names {
+		c.entries = append(c.entries, newEntry(c.file, g.name, n, exactOrRegex))
+	}
+	g.last = len(c.entries)
+	c.groups = append(c.groups, g)
+}
+
+// contradiction says how a module's format differs from what its group states;
+// "" where it does not, or the group states nothing.
+func (g *configGroup) contradiction(m *Module) string {
+	if !g.stated {
+		return ""
+	}
+	var said []string
+	w := &g.weights
+	if w.Bits != m.format.Bits {
+		said = append(said, fmt.Sprintf("num_bits %d", w.Bits))
+	}
+	if isFloat := m.format.Element != "int4"; w.Type != "" && isFloat != (w.Type == "float") {
+		said = append(said, "type "+w.Type)
+	}
+	if w.GroupSize != nil && *w.GroupSize > 0 && m.format.Bits == 4 && m.format.Group != *w.GroupSize {
+		said = append(said, fmt.Sprintf("group_size %d", *w.GroupSize))
+	}
+	if w.Symmetric != nil && m.format.Element == "int4" && *w.Symmetric != (m.format.MinBits == 0) {
+		said = append(said, fmt.Sprintf("symmetric %t", *w.Symmetric))
+	}
+	if len(w.BlockStructure) == 2 && m.tileR > 0 && (w.BlockStructure[0] != m.tileR || w.BlockStructure[1] != m.tileC) {
+		said = append(said, fmt.Sprintf("block_structure %v", w.BlockStructure))
+	}
+	return strings.Join(said, ", ")
+}

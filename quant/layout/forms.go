@@ -1,0 +1,245 @@
+package layout
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
+)
+
+// form is one way of storing a quantized matrix: a row of the table.
+type form struct {
+	method string // whose
+	name   string
+	needs  []need // the first is the codes
+	build  func(o *opener, f *form, g *group) ([]Module, error)
+}
+
+// need is a tensor that a form cannot be without.
+type need struct {
+	param  string
+	dtypes []checkpoint.DType
+}
+
+var (
+	u8    = []checkpoint.DType{checkpoint.U8}
+	i32   = []checkpoint.DType{checkpoint.I32}
+	e4m3  = []checkpoint.DType{checkpoint.F8E4M3}
+	f32   = []checkpoint.DType{checkpoint.F32}
+	wide  = []checkpoint.DType{checkpoint.F32, checkpoint.BF16}
+	e8m0  = []checkpoint.DType{checkpoint.U8, checkpoint.F8E8M0}
+	whole = []checkpoint.DType{checkpoint.I64}
+)
+
+// forms is the table. No two rows fit the same tensors.
+var forms = []form{
+	{ModelOpt, "nvfp4", []need{{"weight", u8}, {"weight_scale", e4m3}, {"weight_scale_2", f32}}, buildNVFP4},
+	{CompressedTensors, "nvfp4", []need{{"weight_packed", u8}, {"weight_scale", e4m3}, {"weight_global_scale", f32}}, buildNVFP4},
+}
+
+func knownForms() string {
+	var names []string
+	for _, f := range forms {
+		var params []string
+		for _, n := range f.needs {
+			params = append(params, n.param)
+		}
+		names = append(names, f.method+" "+f.name+": "+strings.Join(params, "+"))
+	}
+	return strings.Join(names, "; ")
+}
+
+// marks are the parameters that only quantized modules have.
+var marks = []string{
+	"weight_packed", "weight_scale", "weight_scale_2", "weight_scale_inv", "weight_global_scale", "weight_zero_point", "weight_shape",
+	"qweight", "qzeros", "scales", "blocks",
+}
+
+// recognize finds the form of a group. quantized says that the group is of a
+// quantized module, of whatever form.
+func recognize(g *group) (f *form, quantized bool) {
+	if w := g.params["weight"]; w != nil {
+		switch w.DType {
+		case checkpoint.U8, checkpoint.I8, checkpoint.I32, checkpoint.U32, checkpoint.F8E4M3, checkpoint.F8E5M2, checkpoint.F8E8M0, checkpoint.F4,
+			checkpoint.F8E4M3FNUZ, checkpoint.F8E5M2FNUZ:
+			quantized = len(w.Shape) >= 2
+		}
+	}
+	for _, p := range marks {
+		quantized = quantized || g.params[p] != nil
+	}
+	if !quantized {
+		return nil, false
+	}
+	for i := range forms {
+		fits := true
+		for _, n := range forms[i].needs {
+			t := g.params[n.param]
+			fits = fits && t != nil && slices.Contains(n.dtypes, t.DType)
+		}
+		if fits {
+			return &forms[i], true
+		}
+	}
+	return nil, true
+}
+
+// shape is what codes are shaped as: experts by rows by columns as stored.
+type shape struct {
+	fused                 bool
+	experts, rows, stored int64
+}
+
+func codesShape(t *checkpoint.Tensor) (shape, error) {
+	switch len(t.Shape) {
+	case 2:
+		return shape{false, 1, t.Shape[0], t.Shape[1]}, nil
+	case 3:
+		return shape{true, t.Shape[0], t.Shape[1], t.Shape[2]}, nil
+	}
+	return shape{}, fmt.Errorf("%s has %d dimensions, want [outputs, inputs], or experts before them", t.Name, len(t.Shape))
+}
+
+// maxExperts bounds the experts of a fused tensor, as package topology does.
+const maxExperts = 4096
+
+// start makes the modules of a group, one for each expert of a fused tensor,
+// with their codes.
+func (o *opener) start(f *form, g *group, s shape, cols int64, spec kernels.Spec) ([]Module, error) {
+	codes := g.params[f.needs[0].param]
+	format, err := kernels.FormatByName(spec.Format)
+	if err != nil {
+		return nil, err
+	}
+	if s.experts > maxExperts || s.rows > math.MaxInt32 || cols > math.MaxInt32 {
+		return nil, fmt.Errorf("%d experts of %d×%d are too many", s.experts, s.rows, cols)
+	}
+	if s.experts == 0 || s.rows == 0 || cols == 0 {
+		return nil, errors.New("is empty")
+	}
+	rowBytes := codes.Size / (s.experts * s.rows)
+	role := *g.roles[f.needs[0].param]
+	out := make([]Module, s.experts)
+	for e := range out {
+		m := &out[e]
+		*m = Module{
+			Name: g.name, Method: f.method, Spec: spec, Rows: int(s.rows), Cols: int(cols), Expert: -1, Role: role,
+			ck: o.ck, format: format, codes: place{t: codes, off: int64(e) * s.rows * rowBytes, row: rowBytes},
+		}
+		if s.fused {
+			m.Name, m.Expert, m.Role.Expert = fmt.Sprintf("%s[%d]", g.name, e), e, e
+		}
+		for _, p := range sortedParams(g) {
+			if p == "bias" {
+				continue
+			}
+			t := g.params[p]
+			field := Field{Param: p, Tensor: t, Size: t.Size}
+			if s.fused && len(t.Shape) > 0 && t.Shape[0] == s.experts && s.experts > 1 {
+				field.Size = t.Size / s.experts
+				field.Offset = int64(e) * field.Size
+			}
+			m.Fields = append(m.Fields, field)
+		}
+	}
+	return out, nil
+}
+
+// sortedParams lists a group's parameters in the order of the files.
+func sortedParams(g *group) []string {
+	var out []string
+	for p := range g.params {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		ta, tb := g.params[a], g.params[b]
+		if ta.File != tb.File {
+			return ta.File - tb.File
+		}
+		return int(min(max(ta.Offset-tb.Offset, -1), 1))
+	})
+	return out
+}
+
+// addScales gives each module its scales, which are rows by columns, after
+// experts where the codes are.
+func addScales(ms []Module, t *checkpoint.Tensor, rows, cols int64) (place, error) {
+	want := []int64{rows, cols}
+	if ms[0].Expert >= 0 {
+		want = []int64{int64(len(ms)), rows, cols}
+	}
+	if !slices.Equal(t.Shape, want) {
+		return place{}, fmt.Errorf("%s is %v, want %v", t.Name, t.Shape, want)
+	}
+	return place{t: t, row: cols * int64(t.DType.Bits()) / 8}, nil
+}
+
+// addGlobal gives each module its scale of one number: one of all, or one an
+// expert.
+func addGlobal(ms []Module, t *checkpoint.Tensor) error {
+	switch n := t.Elements(); {
+	case n == 1:
+		for i := range ms {
+			ms[i].global = place{t: t, row: t.Size}
+		}
+	case ms[0].Expert >= 0 && n == int64(len(ms)):
+		for i := range ms {
+			ms[i].global = place{t: t, off: int64(i) * t.Size / n, row: t.Size / n}
+		}
+	default:
+		return fmt.Errorf("%s has %d elements, want 1", t.Name, n)
+	}
+	return nil
+}
+
+// ceil is ⌈n/d⌉.
+func ceil(n, d int64) int64 { return (n + d - 1) / d }
+
+// buildNVFP4 reads [outputs, inputs/2] codes with [outputs, inputs/16] scales.
+func buildNVFP4(o *opener, f *form, g *group) ([]Module, error) {
+	codes := g.params[f.needs[0].param]
+	s, err := codesShape(codes)
+	if err != nil {
+		return nil, err
+	}
+	spec := kernels.Spec{Format: "nvfp4", Convention: kernels.ModelOpt}
+	if f.method == CompressedTensors {
+		spec.Convention = kernels.CT
+	}
+	cols := 2 * s.stored
+	ms, err := o.start(f, g, s, cols, spec)
+	if err != nil {
+		return nil, err
+	}
+	scales, err := addScales(ms, g.params["weight_scale"], s.rows, ceil(cols, kernels.BlockNVFP4))
+	if err != nil {
+		return nil, err
+	}
+	for i := range ms {
+		ms[i].scales = scales
+		ms[i].scales.off = int64(i) * s.rows * scales.row
+	}
+	return ms, addGlobal(ms, g.params[f.needs[2].param])
+}
+
+// readInts reads a small tensor of I64.
+func (o *opener) readInts(t *checkpoint.Tensor, n int) ([]int64, error) {
+	if t.DType != checkpoint.I64 || t.Elements() != int64(n) {
+		return nil, fmt.Errorf("%s is %s %v, want %d of I64", t.Name, t.DType, t.Shape, n)
+	}
+	raw := make([]byte, 8*n)
+	if err := o.ck.ReadAt(context.Background(), t, 0, raw); err != nil {
+		return nil, err
+	}
+	out := make([]int64, n)
+	for i := range out {
+		out[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
+	}
+	return out, nil
+}

@@ -1,0 +1,233 @@
+// Package layout knows what a quantized checkpoint stores: which modules are
+// quantized, in which format, under which tensors, and what its config says of
+// them.
+//
+// Promises: headers decide, and only scales of one number are read before
+// weights are asked for. A module is what its own tensors show, by their names,
+// dtypes and shapes together; the config is held against that, and what neither
+// can tell is listed with the reason, never guessed. Decoding is by the layout's
+// own formula, bit for bit, in ranges of rows, so that memory is what the caller
+// gives. A Layout may be used from many goroutines at once.
+//
+// The table in forms.go has a row for each way of storing a matrix; another
+// format joins by a row and its function.
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/topology"
+)
+
+// Layout is the quantized part of an opened checkpoint.
+type Layout struct {
+	Method  string // quant_method of the config; "" where no config says
+	File    string // that the config was read from; "" where there is none
+	Variant string // that quantscope exported, "" where the config does not say
+
+	Modules  []Module  // in the order of the files
+	Entries  []Entry   // patterns of the config, in their order
+	Findings []Finding // what does not fit, in the order of the files
+
+	byName map[string]int
+}
+
+// Module is one quantized linear map.
+type Module struct {
+	Name       string       // without the parameter; with [expert] where experts are stored fused
+	Method     string       // whose way of storing it is
+	Spec       kernels.Spec // format and convention; Method and Global are left to the caller
+	Rows, Cols int          // outputs and inputs, of the decoded matrix
+	Expert     int          // index in a fused tensor, −1 otherwise
+	Role       topology.Role
+	Fields     []Field
+	Declared   string // the config's entry that covers it, "" for none
+
+	ck     *checkpoint.Checkpoint
+	format kernels.Format
+	codes  place
+	scales place
+	mins   place
+	global place
+	packed bool // codes are int32 words of code+8
+	tileR  int  // rows and columns of a tile, where the format has tiles
+	tileC  int
+}
+
+// Field is a stored tensor, or an expert's part of it, that belongs to a module.
+type Field struct {
+	Param        string // weight, weight_scale, …
+	Tensor       *checkpoint.Tensor
+	Offset, Size int64 // bytes of the tensor that are the module's
+}
+
+// Finding is something that does not fit.
+type Finding struct {
+	ID      string `json:"id"`
+	File    string `json:"file"`
+	Tensor  string `json:"tensor"`
+	Message string `json:"message"`
+}
+
+// IDs of findings.
+const (
+	Undeclared       = "quantized-not-declared" // packed tensors that no entry of the config covers
+	Ignored          = "quantized-but-ignored"  // packed tensors that the config says are not
+	NotQuantized     = "declared-not-quantized" // plain weights that the config says are quantized
+	Contradicts      = "config-contradicts"     // config and tensors name different formats
+	ConfigsDisagree  = "configs-disagree"       // config.json and hf_quant_config.json differ
+	UnmatchedPattern = "pattern-unmatched"
+	UnreadPattern    = "pattern-unread"    // a pattern that cannot be held against names here
+	Incomplete       = "module-incomplete" // a field is missing, or of the wrong shape
+	UnknownForm      = "form-unknown"      // quantized in a way that is not known here
+)
+
+// Open finds the quantized modules of a checkpoint. model is its topology. A
+// config that cannot be read is an error; what is merely wrong is in Findings.
+func Open(ck *checkpoint.Checkpoint, model *topology.Model) (*Layout, error) {
+	declared, other, err := readConfigs(ck)
+	if err != nil {
+		return nil, err
+	}
+	l := &Layout{Method: declared.method, File: declared.file, Variant: declared.variant, byName: map[string]int{}}
+	o := &opener{Layout: l, ck: ck, model: model, config: declared}
+	o.gather()
+	o.modules()
+	o.declare()
+	o.compare(other)
+	l.Entries = declared.entries
+	slices.SortStableFunc(l.Findings, func(a, b Finding) int { return strings.Compare(a.File, b.File) })
+	return l, nil
+}
+
+// Lookup finds a module by its name.
+func (l *Layout) Lookup(name string) (*Module, bool) {
+	i, ok := l.byName[name]
+	if !ok {
+		return nil, false
+	}
+	return &l.Modules[i], true
+}
+
+// Holds says whether a tensor is a field of some module.
+func (l *Layout) Holds(tensor string) bool {
+	for i := range l.Modules {
+		for _, f := range l.Modules[i].Fields {
+			if f.Tensor.Name == tensor {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// opener is the work of one Open.
+type opener struct {
+	*Layout
+	ck     *checkpoint.Checkpoint
+	model  *topology.Model
+	config *config
+
+	groups []group // modules with their parameters, in the order of the files
+	at     map[string]int
+}
+
+// group is the tensors of one module.
+type group struct {
+	name   string
+	params map[string]*checkpoint.Tensor
+	roles  map[string]*topology.Role
+	first  *checkpoint.Tensor
+}
+
+// gather groups tensors by module.
+func (o *opener) gather() {
+	o.at = make(map[string]int, len(o.ck.Tensors))
+	for i := range o.ck.Tensors {
+		t := &o.ck.Tensors[i]
+		name, param := Split(t.Name)
+		k, ok := o.at[name]
+		if !ok {
+			k = len(o.groups)
+			o.at[name] = k
+			o.groups = append(o.groups, group{name: name, params: map[string]*checkpoint.Tensor{}, roles: map[string]*topology.Role{}, first: t})
+		}
+		if old := o.groups[k].params[param]; old != nil { // …proj and …proj.weight
+			o.findf(Incomplete, t, "stands beside %s", old.Name)
+			continue
+		}
+		o.groups[k].params[param] = t
+		o.groups[k].roles[param] = &o.model.Roles[i]
+	}
+}
+
+// findf adds a finding about a tensor.
+func (o *opener) findf(id string, t *checkpoint.Tensor, format string, args ...any) {
+	o.Findings = append(o.Findings, Finding{ID: id, File: o.ck.Files[t.File].Name, Tensor: t.Name, Message: fmt.Sprintf(format, args...)})
+}
+
+// modules recognizes what is quantized.
+func (o *opener) modules() {
+	for i := range o.groups {
+		g := &o.groups[i]
+		f, quantized := recognize(g)
+		if !quantized {
+			continue
+		}
+		if f == nil {
+			o.findf(UnknownForm, g.first, "quantized in a way that is not known here: has %s (known: %s)", strings.Join(g.paramList(), ", "), knownForms())
+			continue
+		}
+		found, err := f.build(o, f, g)
+		if err != nil {
+			o.findf(Incomplete, g.first, "%s as %s stores it: %v", f.name, f.method, err)
+			continue
+		}
+		for _, m := range found {
+			o.byName[m.Name] = len(o.Modules)
+			o.Modules = append(o.Modules, m)
+		}
+	}
+}
+
+// paramList names the parameters of a group with their dtypes.
+func (g *group) paramList() []string {
+	var out []string
+	for p, t := range g.params {
+		out = append(out, p+" "+t.DType.String())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// fieldParams are the suffixes that mark fields of quantized modules, longest
+// first where one ends another.
+var fieldParams = []string{
+	"weight_packed", "weight_global_scale", "weight_zero_point", "weight_scale_inv", "weight_scale_2", "weight_g_idx",
+	"weight_scale", "weight_shape", "weight_min", "input_global_scale", "input_scale", "pre_quant_scale", "weight", "bias",
+	"qweight", "qzeros", "scales", "g_idx", "blocks",
+}
+
+// fusedParams are those that are joined to a fused tensor's name by an
+// underscore.
+var fusedParams = []string{"blocks", "scales", "bias"}
+
+// Split takes a tensor's name apart into module and parameter. A fused tensor
+// without a suffix has the parameter weight.
+func Split(name string) (module, param string) {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		if slices.Contains(fieldParams, name[i+1:]) {
+			return name[:i], name[i+1:]
+		}
+	}
+	for _, p := range fusedParams {
+		if m, ok := strings.CutSuffix(name, "_"+p); ok && strings.HasSuffix(m, "_proj") {
+			return m, p
+		}
+	}
+	return name, "weight"
+}

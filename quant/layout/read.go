@@ -1,0 +1,129 @@
+package layout
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
+)
+
+// place is where something of a matrix stands: row r (of the matrix, or of what
+// the field has rows of) at byte off + r·row of the tensor.
+type place struct {
+	t        *checkpoint.Tensor // nil where the layout has no such field
+	off, row int64
+}
+
+// Stored is what a range of rows is stored as, in the form that the kernels
+// read and write: codes packed by row, scales and what stands beside them as
+// kernels.Sizes says.
+type Stored struct {
+	Codes, Scales, Mins []byte
+	Global              float32 // as stored; 0 where the layout has none
+}
+
+// RowMultiple is what the first row of a range must be a multiple of.
+func (m *Module) RowMultiple() int { return max(1, m.tileR) }
+
+// CodeTensor is the stored tensor of the codes.
+func (m *Module) CodeTensor() *checkpoint.Tensor { return m.codes.t }
+
+// ScaleTensor is the stored tensor of the block scales, nil where there is none.
+func (m *Module) ScaleTensor() *checkpoint.Tensor { return m.scales.t }
+
+// GlobalTensor is the stored tensor of the second-level scale, nil where there
+// is none.
+func (m *Module) GlobalTensor() *checkpoint.Tensor { return m.global.t }
+
+// MinTensor is the stored tensor of minima or zero points, nil where there is
+// none.
+func (m *Module) MinTensor() *checkpoint.Tensor { return m.mins.t }
+
+// Format is the format's row in the table of kernels.
+func (m *Module) Format() kernels.Format { return m.format }
+
+// Bytes is what the module's fields take.
+func (m *Module) Bytes() int64 {
+	var n int64
+	for _, f := range m.Fields {
+		n += f.Size
+	}
+	return n
+}
+
+// Global reads the second-level scale; 0 where the layout has none.
+func (m *Module) Global(ctx context.Context) (float32, error) {
+	if m.global.t == nil {
+		return 0, nil
+	}
+	var raw [4]byte
+	if err := m.ck.ReadAt(ctx, m.global.t, m.global.off, raw[:]); err != nil {
+		return 0, err
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(raw[:])), nil
+}
+
+// checkRows wants a range of rows that is inside and begins where it may.
+func (m *Module) checkRows(first, rows int) error {
+	if first < 0 || rows < 0 || rows > m.Rows-first {
+		return fmt.Errorf("layout: %s: rows %d to %d of %d: %w", m.Name, first, first+rows, m.Rows, kernels.ErrShape)
+	}
+	if first%m.RowMultiple() != 0 || rows%m.RowMultiple() != 0 && first+rows != m.Rows {
+		return fmt.Errorf("layout: %s: rows %d to %d are no multiple of %d: %w", m.Name, first, first+rows, m.RowMultiple(), kernels.ErrShape)
+	}
+	return nil
+}
+
+// Read reads what the rows from first on are stored as. It uses the memory of s
+// again where it is enough.
+func (m *Module) Read(ctx context.Context, s *Stored, first, rows int) error {
+	if err := m.checkRows(first, rows); err != nil {
+		return err
+	}
+	var err error
+	if s.Global, err = m.Global(ctx); err != nil {
+		return err
+	}
+	if s.Codes, err = m.readPlace(ctx, s.Codes, m.codes, int64(first), int64(rows)); err != nil {
+		return err
+	}
+	s.Scales, err = m.readPlace(ctx, s.Scales, m.scales, int64(first), int64(rows))
+	return err
+}
+
+// readPlace reads rows of one field.
+func (m *Module) readPlace(ctx context.Context, buf []byte, p place, first, rows int64) ([]byte, error) {
+	if p.t == nil {
+		return buf[:0], nil
+	}
+	n := int(rows * p.row)
+	if cap(buf) < n {
+		buf = make([]byte, n)
+	}
+	buf = buf[:n]
+	return buf, m.ck.ReadAt(ctx, p.t, p.off+first*p.row, buf)
+}
+
+// Dequantize decodes the rows from first on, as many as dst holds of Cols
+// elements, by the layout's own formula. s is memory to use again; it holds what
+// was read.
+func (m *Module) Dequantize(ctx context.Context, dst []float32, first int, s *Stored) error {
+	if len(dst)%m.Cols != 0 {
+		return fmt.Errorf("layout: %s: %d elements are no rows of %d: %w", m.Name, len(dst), m.Cols, kernels.ErrShape)
+	}
+	if err := m.Read(ctx, s, first, len(dst)/m.Cols); err != nil {
+		return err
+	}
+	return m.Decode(dst, s)
+}
+
+// Decode decodes what Read read.
+func (m *Module) Decode(dst []float32, s *Stored) error {
+	if err := kernels.DequantizeNVFP4(dst, s.Codes, s.Scales, s.Global, m.Spec.Convention, len(dst)/m.Cols, m.Cols); err != nil {
+		return fmt.Errorf("layout: %s: %w", m.Name, err)
+	}
+	return nil
+}
