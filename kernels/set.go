@@ -15,6 +15,10 @@ type Set struct {
 	nvfp4Sweep  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // all scales; see nvfp4ChooseRef
 	nvfp4Count  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // see nvfp4CountRef
 	nvfp4Encode func(j *nvfp4Job, src, scales, codes []byte)                         // see nvfp4EncodeRef
+
+	gemm    gemmKernels
+	convert convertKernels
+	fmaLoop fmaLoop
 }
 
 // Reference is the pure-Go set. It is the definition of every kernel and runs
@@ -23,6 +27,7 @@ func Reference() Set {
 	return Set{
 		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef,
 		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
+		gemm: gemmRef, convert: convertRef, fmaLoop: fmaLoopRef,
 	}
 }
 

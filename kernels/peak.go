@@ -1,0 +1,82 @@
+package kernels
+
+import (
+	"sync"
+	"time"
+)
+
+// fmaLoop does at least steps multiply-adds of f32 on registers, in chains
+// enough that each unit of the core has one to start in every cycle, and says
+// how many it did.
+type fmaLoop func(steps int) (done int)
+
+// fmaLoopRef has eight chains: scalar code has the latency of a multiplication
+// and an addition to cover. It adds what no chain can lose, so that nothing is
+// optimized away.
+func fmaLoopRef(steps int) int {
+	var s [8]float32
+	x, y := float32(0.999), float32(1e-3)
+	n := max(steps/len(s), 1)
+	for range n {
+		for i := range s {
+			s[i] = s[i]*x + y
+		}
+	}
+	for _, v := range s {
+		if v < 0 {
+			return 0
+		}
+	}
+	return n * len(s)
+}
+
+// MeasureFMA is the best rate of f32 multiply-adds of registers that threads
+// goroutines (0 is GOMAXPROCS) reach together with the set's instructions in d,
+// in GFLOP/s, a multiply-add being two. The rate of a product over it is how
+// much of the machine the product uses.
+func (s Set) MeasureFMA(threads int, d time.Duration) float64 {
+	threads = threadCount(threads)
+	const steps = 1 << 22
+	best := 0.0
+	for end := time.Now().Add(d); ; {
+		done := make([]int, threads)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range threads {
+			wg.Go(func() { done[i] = s.fmaLoop(steps) })
+		}
+		wg.Wait()
+		seconds, total := time.Since(start).Seconds(), 0
+		for _, n := range done {
+			total += n
+		}
+		best = max(best, 2*float64(total)/seconds/1e9)
+		if !time.Now().Before(end) {
+			return best
+		}
+	}
+}
+
+// MeasureFMA is Best's method of that name.
+func MeasureFMA(threads int, d time.Duration) float64 { return Best().MeasureFMA(threads, d) }
+
+// MeasureMemcpy is the best rate at which one thread copies bytes (at least one
+// page) from one buffer into another in d, in bytes copied a second. It
+// allocates twice bytes.
+func MeasureMemcpy(bytes int, d time.Duration) float64 {
+	bytes = max(bytes, 4096)
+	src, dst := make([]byte, bytes), make([]byte, bytes)
+	for i := 0; i < bytes; i += 4096 { // or all pages read would be one page of zeros
+		src[i] = 1
+	}
+	copy(dst, src)
+	best := 0.0
+	for end := time.Now().Add(d); ; {
+		start := time.Now()
+		copy(dst, src)
+		best = max(best, float64(bytes)/time.Since(start).Seconds())
+		if !time.Now().Before(end) {
+			return best
+		}
+	}
+}
