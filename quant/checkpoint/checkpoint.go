@@ -43,6 +43,7 @@ type Checkpoint struct {
 
 	byName map[string]int32
 	src    source
+	whole  bool // a folder was opened, not one of its files
 	files  *handles
 }
 

@@ -47,6 +47,7 @@ func open(path string, p *plan) (_ *Checkpoint, err error) {
 		Path:  path,
 		Files: make([]File, 0, len(p.weights)),
 		src:   p.src,
+		whole: p.whole,
 		files: newHandles(p.src, p.weights),
 	}
 	if p.index != nil {

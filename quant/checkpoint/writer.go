@@ -47,20 +47,10 @@ const writeBuffer = 1 << 20
 // NewWriter begins a file. A path that exists already is refused with
 // fs.ErrExist, metadata may be nil. Errors are *FileError.
 func NewWriter(path string, specs []Spec, metadata map[string]string) (*Writer, error) {
-	tensors, err := layOut(path, specs)
+	head, tensors, err := encodeLayout(path, specs, metadata)
 	if err != nil {
 		return nil, err
 	}
-	for k, v := range metadata {
-		if !utf8.ValidString(k) || !utf8.ValidString(v) {
-			return nil, &FileError{File: path, Reason: "metadata " + quoted(k) + " is not UTF-8"}
-		}
-	}
-	head := appendHeader(make([]byte, lengthBytes, 1<<12), tensors, metadata)
-	if len(head)-lengthBytes > maxHeader {
-		return nil, &FileError{File: path, Reason: fmt.Sprintf("header of %d bytes is over the limit of %d", len(head)-lengthBytes, maxHeader)}
-	}
-	binary.LittleEndian.PutUint64(head, uint64(len(head)-lengthBytes))
 	if _, err := os.Lstat(path); err == nil {
 		return nil, &FileError{File: path, Reason: "not written over", Err: fs.ErrExist}
 	}
@@ -74,6 +64,25 @@ func NewWriter(path string, specs []Spec, metadata map[string]string) (*Writer, 
 	}
 	w.skipEmpty()
 	return w, nil
+}
+
+// encodeLayout gives each tensor its place in the data and encodes what stands
+// before the data, length included.
+func encodeLayout(path string, specs []Spec, metadata map[string]string) (head []byte, tensors []Tensor, err error) {
+	if tensors, err = layOut(path, specs); err != nil {
+		return nil, nil, err
+	}
+	for k, v := range metadata {
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return nil, nil, &FileError{File: path, Reason: "metadata " + quoted(k) + " is not UTF-8"}
+		}
+	}
+	head = appendHeader(make([]byte, lengthBytes, 1<<12), tensors, metadata)
+	if len(head)-lengthBytes > maxHeader {
+		return nil, nil, &FileError{File: path, Reason: fmt.Sprintf("header of %d bytes is over the limit of %d", len(head)-lengthBytes, maxHeader)}
+	}
+	binary.LittleEndian.PutUint64(head, uint64(len(head)-lengthBytes))
+	return head, tensors, nil
 }
 
 // layOut gives each tensor its place in the data.

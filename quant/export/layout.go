@@ -1,0 +1,152 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
+)
+
+// Names of the layouts.
+const (
+	ModelOpt          = "modelopt"           // what NVIDIA's Model Optimizer exports
+	CompressedTensors = "compressed-tensors" // what llm-compressor exports
+	Own               = "quantscope"         // ours, for what the others cannot say
+)
+
+// Errors of a plan that callers tell apart.
+var (
+	ErrUnknown = errors.New("unknown")       // a layout that does not exist
+	ErrLayout  = errors.New("not available") // a scheme or a convention that a layout cannot store
+	ErrMatrix  = errors.New("cannot be stored")
+	ErrSource  = errors.New("source")
+	ErrOutput  = errors.New("output folder")
+	ErrChanged = errors.New("has changed") // an export that cannot be continued with this plan
+)
+
+// scheme is one format in one layout.
+type scheme struct {
+	layout, format string
+	conventions    []kernels.Convention // whose arithmetic can be stored, the default first
+	fields         func(kernels.Format, kernels.Convention, int64, int64) []field
+	// Rows and columns must be multiples of these, where they are not 0.
+	rowUnit, colUnit int
+	rowMultiple      int // chunks of rows must be multiples of this
+}
+
+// Field is a part of a quantized matrix that is a tensor of its own.
+type Field uint8
+
+// Fields.
+const (
+	Codes      Field = iota + 1 // element codes
+	Scales                      // block, group, row or tensor scales
+	Mins                        // minima
+	ZeroPoints                  // zero points
+	Global                      // the second-level scale of the tensor
+	Shape                       // rows and columns of the matrix
+)
+
+// field is a Field as a layout stores it.
+type field struct {
+	kind   Field
+	suffix string // of the tensor's name, below the module
+	dtype  checkpoint.DType
+	shape  []int64
+	pack   packing
+}
+
+// packing is how a field's bytes follow from what the kernels give.
+type packing uint8
+
+const (
+	asIs        packing = iota // the very bytes
+	wordRows                   // 4-bit codes, in rows of whole 32-bit words, as value+8
+	wordColumns                // 4-bit values of 8 rows in a 32-bit word, as value+8
+)
+
+// schemes is the table of what can be written.
+var schemes = []scheme{
+	{layout: ModelOpt, format: "nvfp4", conventions: []kernels.Convention{kernels.ModelOpt, kernels.ModelOptStatic}, fields: modelOptNVFP4, colUnit: kernels.BlockNVFP4, rowMultiple: 1},
+}
+
+// Layouts lists the layouts.
+func Layouts() []string {
+	var names []string
+	for _, s := range schemes {
+		if !slices.Contains(names, s.layout) {
+			names = append(names, s.layout)
+		}
+	}
+	return names
+}
+
+// Formats lists the formats that a layout can store; none for an unknown
+// layout.
+func Formats(layout string) []string {
+	var names []string
+	for _, s := range schemes {
+		if s.layout == layout {
+			names = append(names, s.format)
+		}
+	}
+	return names
+}
+
+// DefaultConvention is the arithmetic that a layout's own tools follow for a
+// format.
+func DefaultConvention(layout, format string) (kernels.Convention, error) {
+	s, err := findScheme(layout, format)
+	if err != nil {
+		return 0, err
+	}
+	return s.conventions[0], nil
+}
+
+func findScheme(layout, format string) (scheme, error) {
+	if !slices.Contains(Layouts(), layout) {
+		return scheme{}, fmt.Errorf("layout %q: %w (known: %s)", layout, ErrUnknown, strings.Join(Layouts(), ", "))
+	}
+	for _, s := range schemes {
+		if s.layout == layout && s.format == format {
+			return s, nil
+		}
+	}
+	var others []string
+	for _, s := range schemes {
+		if s.format == format {
+			others = append(others, s.layout)
+		}
+	}
+	more := ""
+	if len(others) > 0 {
+		more = fmt.Sprintf("; %s is available as %s", format, strings.Join(others, ", "))
+	}
+	return scheme{}, fmt.Errorf("format %s in layout %s: %w (%s has: %s%s)", format, layout, ErrLayout, layout, strings.Join(Formats(layout), ", "), more)
+}
+
+// check wants the spec's convention to be one that can be stored.
+func (s scheme) check(spec kernels.Spec) error {
+	if slices.Contains(s.conventions, spec.Convention) {
+		return nil
+	}
+	known := make([]string, len(s.conventions))
+	for i, c := range s.conventions {
+		known[i] = c.String()
+	}
+	return fmt.Errorf("convention %v of %s in layout %s: %w (known: %s)", spec.Convention, s.format, s.layout, ErrLayout, strings.Join(known, ", "))
+}
+
+// checkShape wants whole blocks where the layout cannot hold others.
+func (s scheme) checkShape(rows, cols int) error {
+	switch {
+	case s.colUnit > 0 && cols%s.colUnit != 0:
+		return fmt.Errorf("%d inputs are no multiple of %d, which %s in layout %s needs", cols, s.colUnit, s.format, s.layout)
+	case s.rowUnit > 0 && rows%s.rowUnit != 0:
+		return fmt.Errorf("%d outputs are no multiple of %d, which %s in layout %s needs", rows, s.rowUnit, s.format, s.layout)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package export
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"quantscope/quant/checkpoint"
+)
+
+// The files that mark a folder as unfinished.
+const (
+	planName   = checkpoint.UnfinishedPrefix + ".json"        // the plan, as long as anything is missing
+	joinedName = checkpoint.UnfinishedPrefix + "-joined.json" // the plan, when only the marks are left to be removed
+	partMarks  = checkpoint.UnfinishedPrefix + "-part-*.json"
+)
+
+// partName is the file in which a part keeps what it has finished.
+func partName(part, of int) string {
+	return fmt.Sprintf("%s-part-%d-of-%d.json", checkpoint.UnfinishedPrefix, part, of)
+}
+
+// planFile is the plan as the unfinished folder keeps it: enough to finish from
+// shards that are whole. Its SHA-256 is the plan's digest.
+type planFile struct {
+	Version    int         `json:"quantscope_export"`
+	Source     string      `json:"source"` // the checkpoint's identity
+	Layout     string      `json:"layout"`
+	Variant    string      `json:"variant"`
+	Format     string      `json:"format"`
+	Convention string      `json:"convention"`
+	Method     string      `json:"method"`
+	Globals    string      `json:"global_scale"`
+	Shards     []planShard `json:"shards"`
+	Texts      []planText  `json:"texts"`
+	Side       []planSide  `json:"side"`
+}
+
+type planShard struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	Header string `json:"header_xxh64"`
+}
+
+type planText struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+type planSide struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// partFile is what a part has finished.
+type partFile struct {
+	Plan   string      `json:"plan"` // digest
+	Part   int         `json:"part"`
+	Of     int         `json:"of"`
+	Done   bool        `json:"done"` // all its shards and the side files are whole
+	Shards []partShard `json:"shards"`
+}
+
+type partShard struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	Sum   string `json:"xxh64"`
+}
+
+const planVersion = 1
+
+// encode is the plan's file.
+func (p *Plan) encode() ([]byte, error) {
+	f := planFile{
+		Version: planVersion, Source: p.ck.Identity().String(), Layout: p.Layout, Variant: p.Variant,
+		Format: p.Spec.Format, Convention: p.Spec.Convention.String(), Method: p.Spec.Method, Globals: p.Globals.String(),
+		Shards: make([]planShard, len(p.Shards)), Texts: make([]planText, len(p.Texts)), Side: make([]planSide, len(p.Side)),
+	}
+	for i := range p.Shards {
+		f.Shards[i] = planShard{p.Shards[i].Name, p.Shards[i].Size, sumText(xxhash.Sum64(p.Shards[i].Header))}
+	}
+	for i, t := range p.Texts {
+		f.Texts[i] = planText{t.Name, string(t.Data)}
+	}
+	for i, s := range p.Side {
+		f.Side[i] = planSide{s.Name, s.Size}
+	}
+	return marshal(f)
+}
+
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+func sumText(sum uint64) string { return fmt.Sprintf("%016x", sum) }
+
+// decodePlan reads the plan's file.
+func decodePlan(text []byte) (planFile, error) {
+	var f planFile
+	if err := json.Unmarshal(text, &f); err != nil {
+		return f, fmt.Errorf("is no plan of an export: %w", err)
+	}
+	if f.Version != planVersion {
+		return f, fmt.Errorf("is version %d of an export's plan, this program knows %d", f.Version, planVersion)
+	}
+	return f, nil
+}
