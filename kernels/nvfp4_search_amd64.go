@@ -90,5 +90,6 @@ func searchInGroups(kernel searchKernel, lanes int) func(j *nvfp4Job, src []byte
 const maxSearchLanes = 16
 
 func init() {
+	avx2Kernels = append(avx2Kernels, func(s *Set) { s.nvfp4List = searchInGroups(nvfp4ListAVX2, 8) })
 	avx512Kernels = append(avx512Kernels, func(s *Set) { s.nvfp4List = searchInGroups(nvfp4ListAVX512, 16) })
 }
