@@ -10,32 +10,6 @@ import (
 // block never runs into the next row.
 const BlockNVFP4 = 16
 
-// Convention is which library's arithmetic an NVFP4 quantization follows.
-type Convention uint8
-
-// Conventions. ModelOpt's dynamic path is the default.
-const (
-	ModelOpt       Convention = iota // weight_scale_2 = amax/2688; block scale = amax_block/(6·weight_scale_2)
-	ModelOptStatic                   // the same, block scale = (amax_block/6)·448/(amax/6)
-	CT32                             // compressed-tensors from f32: weight_global_scale = 2688·(1/amax), a divisor
-	CT                               // compressed-tensors from bf16: 1/amax, its product and amax_block/6 are rounded to bf16
-)
-
-// String is a short name.
-func (c Convention) String() string {
-	switch c {
-	case ModelOpt:
-		return "modelopt"
-	case ModelOptStatic:
-		return "modelopt-static"
-	case CT32:
-		return "ct32"
-	case CT:
-		return "ct"
-	}
-	return fmt.Sprintf("convention(%d)", uint8(c))
-}
-
 // NVFP4Method is how an NVFP4 quantizer chooses a block's scale.
 type NVFP4Method uint8
 

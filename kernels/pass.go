@@ -80,7 +80,7 @@ type quantizer struct {
 	// stored says how large a scale and what stands beside it are under a
 	// convention, in bytes.
 	stored func(f Format, c Convention) (scale, beside int)
-	begin  func(s Set, spec Spec, e Element, rows, cols int, amax float32) (passImpl, error)
+	begin  func(s Set, f Format, spec Spec, e Element, rows, cols int, amax float32) (passImpl, error)
 	// needsAmax says that begin wants the largest magnitude of the whole matrix.
 	needsAmax bool
 	multiple  int // rows that a chunk must be a multiple of, unless it is the last
@@ -99,7 +99,7 @@ func init() {
 		conventions: []Convention{ModelOpt, ModelOptStatic, CT32, CT},
 		methods:     methods,
 		stored:      func(Format, Convention) (int, int) { return 1, 0 },
-		begin: func(s Set, spec Spec, e Element, _, cols int, amax float32) (passImpl, error) {
+		begin: func(s Set, _ Format, spec Spec, e Element, _, cols int, amax float32) (passImpl, error) {
 			m := NVFP4Method(slices.Index(methods, spec.Method))
 			if err := checkGlobal(spec.Global, spec.Convention); err != nil {
 				return nil, err
@@ -175,7 +175,7 @@ func (s Set) Begin(spec Spec, e Element, rows, cols int, amax float32) (*Pass, e
 	if math.IsNaN(float64(amax)) || math.IsInf(float64(amax), 0) || amax < 0 {
 		return nil, fmt.Errorf("%s: largest magnitude %v: %w", spec.Format, amax, ErrRange)
 	}
-	impl, err := q.begin(s.orReference(), spec, e, rows, cols, amax)
+	impl, err := q.begin(s.orReference(), f, spec, e, rows, cols, amax)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.Format, err)
 	}

@@ -16,6 +16,7 @@ type Set struct {
 	nvfp4Count  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // see nvfp4CountRef
 	nvfp4Encode func(j *nvfp4Job, src, scales, codes []byte)                         // see nvfp4EncodeRef
 
+	blocks  blockKernels
 	gemm    gemmKernels
 	convert convertKernels
 	fmaLoop fmaLoop
@@ -27,7 +28,7 @@ func Reference() Set {
 	return Set{
 		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef,
 		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
-		gemm: gemmRef, convert: convertRef, fmaLoop: fmaLoopRef,
+		blocks: blocksRef, gemm: gemmRef, convert: convertRef, fmaLoop: fmaLoopRef,
 	}
 }
 

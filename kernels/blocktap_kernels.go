@@ -1,0 +1,15 @@
+package kernels
+
+// blockKernels are what the formats of blockTap need of a set.
+type blockKernels struct {
+	// load: len(ranges) blocks of group elements, a multiple of 16; see blockLoadRef.
+	load func(e Element, src []byte, w []float32, group int, ranges []blockRange)
+	// encode: len(params) groups of group finite elements, a multiple of 16; see blockEncodeRef.
+	encode func(r blockRule, w []float32, group int, params []blockParams, codes, bins []byte, sums *blockSums)
+	// count: see countRef.
+	count func(data []byte, low, high *[16]int64)
+	// rangeError: 16·n finite elements; see rangeErrorRef.
+	rangeError func(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32)
+}
+
+var blocksRef = blockKernels{load: blockLoadRef, encode: blockEncodeRef, count: countRef, rangeError: rangeErrorRef}
