@@ -36,7 +36,7 @@ func (j *nvfp4Job) vanishes(largest float32) bool {
 // bestFrom is the search of chooseOfAll. It starts at the scale of round to
 // nearest and looks both ways, as far as a bound does not show that the rest
 // cannot win. Downwards that is the clipping of the largest element, upwards
-// the error of what already has code 0. The result is that of trying all.
+// the error of what is below half a step. The result is that of trying all.
 func (j *nvfp4Job) bestFrom(u *nvfp4Block, largest float32, start byte) (scale byte) {
 	scale = start
 	best := j.blockError(u, start)
@@ -55,22 +55,24 @@ func (j *nvfp4Job) bestFrom(u *nvfp4Block, largest float32, start byte) (scale b
 		if e := j.blockError(u, s); e < best {
 			best, scale = e, s
 		}
-		if !j.divide && (s-start)&3 == 3 && zeroedError(u, s) >= best {
+		if !j.divide && (s-start)&3 == 3 && smallError(u, s) >= best {
 			break
 		}
 	}
 	return scale
 }
 
-// zeroedError is a lower bound of blockError for this scale and all larger
-// ones: the terms of the elements that get code 0 here and so there, the others
-// left out, in the order of blockError.
-func zeroedError(u *nvfp4Block, scale byte) float32 {
-	r := e4m3Quarters[scale&127]
+// smallError is a lower bound of blockError for this scale and all larger ones:
+// the terms of the elements below half a step, the others left out, in the
+// order of blockError. Such an element gets 0 or half a step. The latter moves
+// away from it as scales grow, so that it is never nearer than the nearer of
+// the two is here.
+func smallError(u *nvfp4Block, scale byte) float32 {
+	half := e4m3Values[scale&127] / 2
 	var p [4]float32
 	for i, v := range u {
-		if float64(v)*r < 1 {
-			p[i&3] += float32(v * v)
+		if d := min(v, half-v); d > 0 {
+			p[i&3] += float32(d * d)
 		}
 	}
 	return (p[0] + p[1]) + (p[2] + p[3])

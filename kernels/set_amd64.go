@@ -35,7 +35,7 @@ func assemble(name string, replace []func(*Set)) Set {
 // The features that a set's kernels may use. Those of avx512 came together in
 // Ice Lake and Zen 4; a machine that lacks one of them runs avx2.
 var (
-	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
+	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512CD &&
 		cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2 && cpu.X86.HasAVX512BITALG && cpu.X86.HasAVX512VPOPCNTDQ
 )

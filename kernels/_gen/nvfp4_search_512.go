@@ -331,6 +331,11 @@ func (g *search512) blockError() {
 	g.VPBROADCASTD(g.word(math.Float32bits(0x1p21)+31), g.t2)
 	g.terms(true)
 	g.Label(done)
+	g.sum()
+}
+
+// sum leaves the sum of p in p[0].
+func (g *search512) sum() {
 	g.VADDPS(g.p[1], g.p[0], g.p[0])
 	g.VADDPS(g.p[3], g.p[2], g.p[2])
 	g.VADDPS(g.p[2], g.p[0], g.p[0])
