@@ -32,6 +32,9 @@ type Layout struct {
 	Modules  []Module  // in the order of the files
 	Entries  []Entry   // patterns of the config, in their order
 	Findings []Finding // what does not fit, in the order of the files
+	// Unread are tensors of modules that are quantized and not in Modules; a
+	// finding says why.
+	Unread []string
 
 	byName map[string]int
 }
@@ -113,18 +116,6 @@ func (l *Layout) Lookup(name string) (*Module, bool) {
 	return &l.Modules[i], true
 }
 
-// Holds says whether a tensor is a field of some module.
-func (l *Layout) Holds(tensor string) bool {
-	for i := range l.Modules {
-		for _, f := range l.Modules[i].Fields {
-			if f.Tensor.Name == tensor {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // opener is the work of one Open.
 type opener struct {
 	*Layout
@@ -179,11 +170,13 @@ func (o *opener) modules() {
 			continue
 		}
 		if f == nil {
+			o.unread(g)
 			o.findf(UnknownForm, g.first, "quantized in a way that is not known here: has %s (known: %s)", strings.Join(g.paramList(), ", "), knownForms())
 			continue
 		}
 		found, err := f.build(o, f, g)
 		if err != nil {
+			o.unread(g)
 			o.findf(Incomplete, g.first, "%s as %s stores it: %v", f.name, f.method, err)
 			continue
 		}
@@ -191,6 +184,13 @@ func (o *opener) modules() {
 			o.byName[m.Name] = len(o.Modules)
 			o.Modules = append(o.Modules, m)
 		}
+	}
+}
+
+// unread notes the tensors of a group that no module has.
+func (o *opener) unread(g *group) {
+	for _, p := range sortedParams(g) {
+		o.Unread = append(o.Unread, g.params[p].Name)
 	}
 }
 

@@ -127,3 +127,55 @@ func (m *Module) Decode(dst []float32, s *Stored) error {
 	}
 	return nil
 }
+
+// ScaleSize is the bytes of one stored block scale; 0 where there is none.
+func (m *Module) ScaleSize() int {
+	if m.scales.t == nil {
+		return 0
+	}
+	return m.scales.t.DType.Bits() / 8
+}
+
+// Steps decodes the scales of what was read, in their order: what an element
+// code of 1 stands for in each block.
+func (m *Module) Steps(s *Stored) []float32 {
+	size := max(m.ScaleSize(), 1)
+	out := make([]float32, 0, len(s.Scales)/size)
+	for k := 0; k+size <= len(s.Scales); k += size {
+		raw := s.Scales[k : k+size]
+		var v float32
+		switch {
+		case m.format.Scale == "e4m3":
+			v = kernels.E4M3ToF32(raw[0])
+		case m.format.Scale == "e8m0":
+			v = kernels.E8M0ToF32(raw[0])
+		case size == 2:
+			v = kernels.BF16ToF32(binary.LittleEndian.Uint16(raw))
+		case size == 4:
+			v = math.Float32frombits(binary.LittleEndian.Uint32(raw))
+		}
+		switch {
+		case m.format.TensorBytes == 0:
+		case m.Method == CompressedTensors:
+			v /= s.Global
+		default:
+			v *= s.Global
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// StepIndex is which of the Steps is that of an element, its row counted from
+// the first that was read.
+func (m *Module) StepIndex(row, col int) int {
+	switch m.format.Scope {
+	case kernels.ScopeChannel:
+		return row
+	case kernels.ScopeGroup:
+		return row*((m.Cols+m.format.Group-1)/m.format.Group) + col/m.format.Group
+	case kernels.ScopeTile:
+		return row/m.tileR*((m.Cols+m.tileC-1)/m.tileC) + col/m.tileC
+	}
+	return 0
+}

@@ -1,0 +1,185 @@
+// Package verify proves that a quantized checkpoint is what it says it is, made
+// of the checkpoint that it says.
+//
+// Promises: every byte of both checkpoints' tensors is read, in bounded memory.
+// A tensor that is not quantized must have the source's bytes. A quantized one
+// is decoded by its layout's own formula and held against the source; where it
+// is known how it was made the kernels make it again, and codes, scales and what
+// stands beside them must be equal bit for bit. A problem does not end the run:
+// the report has all of them. What was not checked is said.
+package verify
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/topology"
+)
+
+// Options say what is known beside the two checkpoints.
+type Options struct {
+	// Variant is how the quantized tensors were made, as in nvfp4+mse; "" takes
+	// what the output's config says, and where it says nothing what reproduces the
+	// tensors, if something does.
+	Variant string
+	// Record is what a session measured of a matrix, by the name that
+	// topology.Matrix has; ok is false where it has none. nil: no session.
+	Record func(ctx context.Context, matrix string) (tap kernels.Tap, ok bool, err error)
+
+	Set      kernels.Set // the zero value is the best of the machine
+	Threads  int         // 0: all cores
+	Progress func(Progress)
+}
+
+// Progress is how far a run is. It is reported from many goroutines, one at a
+// time.
+type Progress struct {
+	Done, Total int64  // bytes of both checkpoints
+	Tensor      string // read last
+}
+
+// Problem is one thing that is not as it should be.
+type Problem struct {
+	ID      string `json:"id"`
+	File    string `json:"file"`
+	Tensor  string `json:"tensor"`
+	Message string `json:"message"`
+}
+
+// IDs of problems, beside those of package layout's findings.
+const (
+	Unreadable     = "unreadable"       // a file that cannot be opened
+	BadIndex       = "index"            // index against shards
+	Leftover       = "leftover"         // a file that a finished checkpoint does not have
+	Unfinished     = "unfinished"       // what marks an export as not finished
+	SideMissing    = "side-missing"     // a file beside the weights that only the source has
+	SideChanged    = "side-changed"     // one that has other bytes
+	ConfigChanged  = "config-changed"   // a key of config.json, quantization apart
+	TensorMissing  = "tensor-missing"   // in the source alone
+	TensorExtra    = "tensor-extra"     // in the output alone
+	TensorShape    = "tensor-shape"     // dtype or shape differ
+	TensorChanged  = "tensor-changed"   // untouched, with other bytes
+	ScaleNonFinite = "scale-nonfinite"  // NaN or infinite scales
+	ScaleZero      = "scale-zero"       // scales of 0
+	ScalesDiffer   = "scales-differ"    // from what the method makes
+	CodesDiffer    = "codes-differ"     // the same
+	MinsDiffer     = "minima-differ"    // the same of minima or zero points
+	GlobalDiffers  = "global-differs"   // the same of a second-level scale
+	ErrorBound     = "error-bound"      // further from the source than rounding explains
+	RecordDiffers  = "record-differs"   // from the session's record
+	RecordMissing  = "record-missing"   // the session has none
+	SourceInfinite = "source-nonfinite" // source weights that are NaN or infinite
+)
+
+// Report is the outcome.
+type Report struct {
+	OK       bool   `json:"ok"`
+	Source   string `json:"source"`
+	Output   string `json:"output"`
+	Identity string `json:"identity"` // of the source
+	Method   string `json:"quant_method"`
+	Variant  string `json:"variant"`      // that the quantized tensors were held against; "" for none
+	From     string `json:"variant_from"` // who says so: options, config, found; "" for none
+
+	UntouchedTensors   int    `json:"untouched_tensors"`   // compared
+	UntouchedIdentical int    `json:"untouched_identical"` // of those
+	UntouchedBytes     int64  `json:"untouched_bytes"`
+	UntouchedXXH64     string `json:"untouched_xxh64"` // over the hashes of the source's tensors, in the order of its files
+
+	QuantizedTensors    int   `json:"quantized_tensors"`    // modules
+	QuantizedChecked    int   `json:"quantized_checked"`    // read and decoded
+	QuantizedReproduced int   `json:"quantized_reproduced"` // made again, equal bit for bit
+	RecordsCompared     int   `json:"records_compared"`
+	QuantizedBytes      int64 `json:"quantized_bytes"` // as stored
+	TableBytes          int64 `json:"table_bytes"`     // as the table of formats has it
+
+	MeanRel2    Figure `json:"mean_rel2"` // of the decoded tensors
+	MeanRelL2   Figure `json:"mean_rel_l2"`
+	WorstTensor string `json:"worst_tensor"`
+	WorstRelL2  Figure `json:"worst_rel_l2"`
+	CosMin      Figure `json:"cos_min"`
+
+	Bytes    int64     `json:"bytes"` // read
+	Notes    []string  `json:"notes"`
+	Problems []Problem `json:"problems"`
+}
+
+// Run compares the checkpoint at the path out with its source. Errors are those
+// that leave nothing to report: the output is no checkpoint, the context ended,
+// the source cannot be read.
+func Run(ctx context.Context, src *checkpoint.Checkpoint, model *topology.Model, out string, o Options) (*Report, error) {
+	if o.Set.Name == "" {
+		o.Set = kernels.Best()
+	}
+	if o.Threads < 1 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	r := &run{Options: o, src: src, model: model, rep: &Report{
+		Source: src.Path, Output: out, Identity: src.Identity().String(), Notes: []string{}, Problems: []Problem{},
+	}}
+	if err := r.open(out); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.out.Close() }() // of files that were only read
+	r.folder()
+	if err := r.pair(); err != nil {
+		return nil, err
+	}
+	if err := r.method(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.work(ctx); err != nil {
+		return nil, err
+	}
+	r.globals()
+	r.finish()
+	return r.rep, nil
+}
+
+// run is the work of one Run.
+type run struct {
+	Options
+	rep   *Report
+	src   *checkpoint.Checkpoint
+	model *topology.Model
+
+	outputState
+	pairs
+	specs map[string]found // by family of modules
+	sums  sums
+}
+
+// problem adds a problem. It may be called from any goroutine.
+func (r *run) problem(id, file, tensor, format string, args ...any) {
+	r.sums.mu.Lock()
+	defer r.sums.mu.Unlock()
+	r.rep.Problems = append(r.rep.Problems, Problem{id, file, tensor, fmt.Sprintf(format, args...)})
+}
+
+func (r *run) note(format string, args ...any) {
+	r.rep.Notes = append(r.rep.Notes, fmt.Sprintf(format, args...))
+}
+
+// finish orders the problems and sums up.
+func (r *run) finish() {
+	at := make(map[string]int, len(r.out.Tensors))
+	for i := range r.out.Tensors {
+		at[r.out.Tensors[i].Name] = i + 1
+	}
+	slices.SortStableFunc(r.rep.Problems, func(a, b Problem) int {
+		if c := strings.Compare(a.File, b.File); c != 0 {
+			return c
+		}
+		if c := at[a.Tensor] - at[b.Tensor]; c != 0 {
+			return c
+		}
+		return strings.Compare(a.Tensor, b.Tensor)
+	})
+	r.figures()
+	r.rep.OK = len(r.rep.Problems) == 0
+}
