@@ -90,7 +90,10 @@ func searchInGroups(kernel searchKernel, lanes int) func(j *nvfp4Job, src []byte
 const maxSearchLanes = 16
 
 func init() {
-	avx2Kernels = append(avx2Kernels, func(s *Set) { s.nvfp4List = searchInGroups(nvfp4ListAVX2, 8) })
+	avx2Kernels = append(avx2Kernels, func(s *Set) {
+		s.nvfp4List = searchInGroups(nvfp4ListAVX2, 8)
+		s.nvfp4Sweep = searchInGroups(nvfp4SweepAVX2, 8)
+	})
 	avx512Kernels = append(avx512Kernels, func(s *Set) {
 		s.nvfp4List = searchInGroups(nvfp4ListAVX512, 16)
 		s.nvfp4Sweep = searchInGroups(nvfp4SweepAVX512, 16)

@@ -6,7 +6,7 @@
 
 // func nvfp4ListAVX2(args *uint32, src *byte, amax *uint32, scales *byte, choices *byte, groups int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·nvfp4ListAVX2(SB), $576-48
+TEXT ·nvfp4ListAVX2(SB), $608-48
 	MOVQ    args+0(FP), DI
 	MOVQ    src+8(FP), SI
 	MOVQ    amax+16(FP), DX

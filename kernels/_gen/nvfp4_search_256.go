@@ -19,7 +19,8 @@ type search256 struct {
 
 	u       [16]operand.Mem // magnitudes in units of weight_scale_2
 	largest operand.Mem     // of u
-	strict  operand.Mem
+	strict  operand.Mem     // of a list: 1 while an equal error does not win; of a sweep: what is searched at all
+	start   operand.Mem     // of a sweep: the first scale
 
 	recip, scale                      reg.VecPhysical // of the candidate
 	p                                 [4]reg.VecPhysical
@@ -94,11 +95,11 @@ func (g *search256) begin(doc string) {
 	g.Load(g.Param("scales"), g.scales)
 	g.Load(g.Param("choices"), g.choices)
 	g.Load(g.Param("groups"), g.groups)
-	frame := g.AllocLocal(32 * 18)
+	frame := g.AllocLocal(32 * 19)
 	for i := range g.u {
 		g.u[i] = frame.Offset(32 * i)
 	}
-	g.largest, g.strict = frame.Offset(32*16), frame.Offset(32*17)
+	g.largest, g.strict, g.start = frame.Offset(32*16), frame.Offset(32*17), frame.Offset(32*18)
 	g.VMOVUPS(g.word(0x7f800000), g.exponent)
 	g.VMOVUPS(g.float(1), g.one)
 	g.VMOVUPS(g.word(22<<23), g.magic)
@@ -247,6 +248,11 @@ func (g *search256) blockError() {
 	g.Label(bounded)
 	g.terms(true)
 	g.Label(done)
+	g.sum()
+}
+
+// sum leaves the sum of p in p[0].
+func (g *search256) sum() {
 	g.VADDPS(g.p[1], g.p[0], g.p[0])
 	g.VADDPS(g.p[3], g.p[2], g.p[2])
 	g.VADDPS(g.p[2], g.p[0], g.p[0])
@@ -278,7 +284,7 @@ func (g *search256) terms(bounded bool) {
 	}
 }
 
-// store writes the E4M3 codes of scales s.
+// code leaves the E4M3 codes of scales s in t.
 func (g *search256) code(s reg.VecPhysical) {
 	g.VPSRLD(operand.U8(20), s, g.t)
 	g.VPSUBD(g.word((127-7)<<3), g.t, g.t)
