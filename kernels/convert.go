@@ -1,6 +1,9 @@
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // DecodeFloats decodes the little-endian elements in src into dst, one for
 // one. A NaN keeps its sign and payload.
@@ -99,18 +102,21 @@ func (s Set) UnpackNibbles(codes, packed []byte) error {
 	return nil
 }
 
+// best saves the functions below from assembling the sets at every call.
+var best = sync.OnceValue(Best)
+
 // DecodeFloats is Best's method of that name.
 func DecodeFloats(dst []float32, e Element, src []byte) error {
-	return Best().DecodeFloats(dst, e, src)
+	return best().DecodeFloats(dst, e, src)
 }
 
 // EncodeFloats is Best's method of that name.
 func EncodeFloats(dst []byte, e Element, src []float32) error {
-	return Best().EncodeFloats(dst, e, src)
+	return best().EncodeFloats(dst, e, src)
 }
 
 // RoundBF16 is Best's method of that name.
-func RoundBF16(x []float32) { Best().RoundBF16(x) }
+func RoundBF16(x []float32) { best().RoundBF16(x) }
 
 func checkElements(floats int, e Element, byteLen int) error {
 	size := e.Size()
