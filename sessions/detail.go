@@ -88,24 +88,3 @@ func readEvent(ctx context.Context, c *sql.Conn, path string, seq int64) (stored
 	}
 	return e, nil
 }
-
-// rowErrors measures one tensor again, row by row. weights is the digest of what
-// was measured before, 0 where that is not known; of other weights there are no
-// rows.
-func rowErrors(ctx context.Context, job *Job, q Quantizer, tensor int, weights uint64) ([]float64, error) {
-	m, err := job.Source.Read(ctx, tensor, make([]byte, job.Source.Need(tensor)))
-	if err != nil {
-		return nil, err
-	}
-	if differ(weights, weightsDigest(m.Data)) {
-		return nil, fmt.Errorf("%s: tensor %q: %w", job.Tensors[tensor].File, job.Tensors[tensor].Name, errWeightsChanged)
-	}
-	if q.Rows == nil {
-		return nil, fmt.Errorf("sessions: variant %s does not tell the errors of rows", q.Variant.Name)
-	}
-	_, rows, err := q.Rows(m)
-	if err != nil {
-		return nil, fmt.Errorf("%s: tensor %q: %w", job.Tensors[tensor].File, job.Tensors[tensor].Name, err)
-	}
-	return rows, ctx.Err()
-}

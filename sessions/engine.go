@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 )
 
@@ -29,12 +30,20 @@ const (
 // file order, workers measure them, one recorder writes. A tensor is read once
 // for all variants that want it then.
 type engine struct {
-	job     *Job
-	threads int
-	pool    *checkpoint.Pool
-	rec     *recorder
-	clock   Clock
-	opts    note // what a started or resumed event says of this process
+	job       *Job
+	rowSource rowSource // the job's source, if it is one
+	threads   int
+	set       kernels.Set
+	pool      *checkpoint.Pool
+	share     int64         // bytes of a tensor that may be in memory at once; larger ones come in pieces
+	piece     int           // bytes of such a piece
+	hands     chan struct{} // one for each kernel that runs
+	plan      plan
+	meter     meter
+	export    *exporting // nil: nothing is written but the session
+	rec       *recorder
+	clock     Clock
+	opts      note // what a started or resumed event says of this process
 
 	ctx  context.Context // ends with the feed, or with the environment
 	halt context.CancelCauseFunc
@@ -45,7 +54,8 @@ type engine struct {
 	mu       sync.Mutex
 	variants []Quantizer
 	work     [][]work // by variant, tensor
-	digests  []uint64 // by tensor: of the bytes that were measured, 0 where none were
+	next     int      // tensor that is looked at next
+	digests  []digest // by tensor: of the bytes that were measured
 	undone   int64    // how many are todo or in hand
 	running  bool
 	run      context.Context // of the run that goes on or was begun last
@@ -58,12 +68,15 @@ type engine struct {
 
 // newEngine is an engine that knows what a state holds. Failed tensors are to
 // be measured again. The recorder is set by the caller, before begin.
-func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, threads int, memBytes int64, clock Clock) *engine {
+func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, o Options) *engine {
 	e := &engine{
-		job: job, threads: threads, pool: checkpoint.NewPool(memBytes), clock: clock,
+		job: job, threads: o.Threads, set: o.KernelSet, pool: checkpoint.NewPool(o.MemBytes), clock: o.Clock,
+		share: o.MemBytes / int64(o.Threads), hands: make(chan struct{}, o.Threads), export: job.export,
 		digests: knownDigests(st, len(job.Tensors)),
 		gate:    newGate(), kick: make(chan struct{}, 1), idle: make(chan struct{}), left: make(chan struct{}),
 	}
+	e.rowSource, _ = job.Source.(rowSource)
+	e.piece = int(max(min(pieceBytes, e.share/2), 1))
 	e.ctx, e.halt = context.WithCancelCause(ctx)
 	e.run, e.cancel = context.WithCancel(e.ctx)
 	close(e.idle)
@@ -176,6 +189,7 @@ func (e *engine) failure() error {
 // It returns false, and does nothing, where the run has more to do.
 func (e *engine) end(run context.Context) bool {
 	e.verify()
+	said, pace := e.plan.said(e)
 	e.mu.Lock()
 	err, undone := e.failure(), e.undone
 	if run.Err() == nil && undone > 0 {
@@ -186,14 +200,11 @@ func (e *engine) end(run context.Context) bool {
 	wasRunning, idle := e.running, e.idle
 	if wasRunning {
 		e.gate.lift()
-		switch {
-		case err != nil:
-			e.rec.note(EventStopped, -1, -1, note{Message: "stopped: " + err.Error()})
-		case undone > 0:
-			e.rec.note(EventCancelled, -1, -1, note{Message: fmt.Sprintf("cancelled with %d of %s to do", undone, count(total, "measurement"))})
-		default:
-			e.rec.note(EventFinished, -1, -1, note{Message: "finished " + count(total, "measurement")})
+		kind, n := ending(err, undone, total)
+		if n.Pace = pace; pace != nil {
+			n.Message += " (" + said + ")"
 		}
+		e.rec.note(kind, -1, -1, n)
 		e.running = false
 		e.cancel()
 	}
@@ -204,6 +215,17 @@ func (e *engine) end(run context.Context) bool {
 		close(idle)
 	}
 	return true
+}
+
+// ending is what the log says of how a run ended.
+func ending(err error, undone, total int64) (EventKind, note) {
+	switch {
+	case err != nil:
+		return EventStopped, note{Message: "stopped: " + err.Error()}
+	case undone > 0:
+		return EventCancelled, note{Message: fmt.Sprintf("cancelled with %d of %s to do", undone, count(total, "measurement"))}
+	}
+	return EventFinished, note{Message: "finished " + count(total, "measurement")}
 }
 
 // add appends a variant to the work, if it is not there.
@@ -253,37 +275,6 @@ func (e *engine) cancelRun() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cancel()
-}
-
-// claim takes the variants in hand that a tensor still lacks.
-func (e *engine) claim(tensor int) []int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var vs []int
-	for v := range e.work {
-		if e.work[v][tensor] == todo {
-			e.work[v][tensor] = inHand
-			vs = append(vs, v)
-		}
-	}
-	return vs
-}
-
-// release gives back what was claimed and not measured.
-func (e *engine) release(tensor int, variants []int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, v := range variants {
-		e.work[v][tensor] = todo
-	}
-}
-
-// settle marks a measurement as had, whether or not it could be made.
-func (e *engine) settle(variant, tensor int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.work[variant][tensor] = settledWork
-	e.undone--
 }
 
 // quantizer is a variant's.

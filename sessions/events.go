@@ -47,6 +47,8 @@ type note struct {
 	Program   string   `json:"program,omitempty"`
 	KernelSet string   `json:"kernel_set,omitempty"`
 
+	Pace *paceJSON `json:"pace,omitempty"` // finished, cancelled, stopped: what the run measured of itself
+
 	NaN int64 `json:"nan,omitempty"` // failed: weights that are not finite
 	Inf int64 `json:"inf,omitempty"`
 
@@ -56,6 +58,14 @@ type note struct {
 	Code  string  `json:"code,omitempty"`  // finding
 	Value *Figure `json:"value,omitempty"` // finding: what was found
 	Bound *Figure `json:"bound,omitempty"` // finding: what it should not exceed
+}
+
+// paceJSON is how fast a run was, and what it made of that.
+type paceJSON struct {
+	ReadBytesPerSec float64            `json:"read_bytes_per_sec"`   // of the source, while it was read
+	Kernels         map[string]float64 `json:"kernel_bytes_per_sec"` // of one thread, by variant
+	Workers         int                `json:"workers"`              // that the kernels keep busy
+	Ahead           int                `json:"ahead"`                // tensors, or batches of small ones, read meanwhile
 }
 
 type metaJSON struct {
@@ -106,7 +116,8 @@ func decodeEvent(e *stored) error {
 			return err
 		}
 		e.rec = NewRecord(e.Variant, e.Tensor, &t)
-		e.rec.Seq, e.rec.AtUS, e.rec.Weights = e.Seq, e.AtUS, weights
+		e.rec.Seq, e.rec.AtUS = e.Seq, e.AtUS
+		e.rec.setDigest(weights)
 		return nil
 	case EventTensors:
 		return nil

@@ -18,6 +18,8 @@ type Job struct {
 	Settings map[string]string
 	Source   Source
 	Parse    func(name string) (Quantizer, error)
+
+	export *exporting
 }
 
 // Source gives the weights of a job's tensors. Its methods may be called from
@@ -31,9 +33,27 @@ type Source interface {
 	Close() error
 }
 
-// Quantizer is one variant at work.
+// rowSource is a Source that gives tensors in parts, so that a large one need
+// not be in memory at once, and several small ones together.
+type rowSource interface {
+	Source
+	// Shape is the tensor as a matrix without its data.
+	Shape(tensor int) (kernels.Matrix, error)
+	// ReadRows fills dst with whole rows from one on, row-major.
+	ReadRows(ctx context.Context, tensor, from int, dst []byte) error
+	// Run is where a tensor stands in a file, if its elements follow one another
+	// there row by row.
+	Run(tensor int) (file int, off, size int64, ok bool)
+	// ReadRun fills dst with what stands from off on in the file of a tensor.
+	ReadRun(ctx context.Context, tensor int, off int64, dst []byte) error
+}
+
+// Quantizer is one variant at work: Spec where the kernels do it, chunk by
+// chunk, else Measure and Rows.
 type Quantizer struct {
 	Variant Variant // without ID
+	// Spec is what the kernels are asked for. It goes before Measure and Rows.
+	Spec *kernels.Spec
 	// Measure quantizes a matrix and measures the round trip.
 	Measure func(m kernels.Matrix) (Measurement, error)
 	// Rows is Measure with the relative l2 error of each row.

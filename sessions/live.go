@@ -33,10 +33,11 @@ var _ Runner = (*LiveFeed)(nil)
 // launch starts the goroutines of a run.
 func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
 	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), ended: make(chan struct{})}
-	l.eng = newEngine(ctx, job, s.variants, s.st, o.Threads, o.MemBytes, o.Clock)
+	l.eng = newEngine(ctx, job, s.variants, s.st, o)
 	l.eng.opts = note{Threads: o.Threads, MemBytes: o.MemBytes, Program: o.Program, KernelSet: o.KernelSet.Name}
 	l.rec = newRecorder(s.file, o.Clock, s.created, s.st, l.box, l.eng.stop)
 	l.eng.rec = l.rec
+	l.rec.tracker.meter = &l.eng.meter
 	go l.rec.run()
 
 	for _, e := range s.events {

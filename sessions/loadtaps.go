@@ -112,7 +112,8 @@ func (l *loaded) scanTap(row []driver.Value, tap *kernels.Tap, part int, slot sl
 	}
 	rec = slot(part, variant, tensor)
 	rec.set(variant, tensor, tap)
-	rec.Seq, rec.AtUS, rec.Weights = seq, atUS, weights
+	rec.Seq, rec.AtUS = seq, atUS
+	rec.setDigest(weights)
 	return seq, rec
 }
 

@@ -22,6 +22,11 @@ type tracker struct {
 	p       Progress
 	pending int64 // weights of the (variant, tensor) pairs that nothing is known of
 
+	// meter says what a live run does between two records, nil where there are
+	// only records; the rates count what it had since met.
+	meter                *meter
+	metBytes, metWeights int64
+
 	runFrom int64 // when the run that goes on began, in µs of the session
 	steps   [rateSteps]rateStep
 }
@@ -111,11 +116,14 @@ func (t *tracker) observe(e *stored) {
 		t.addVariant()
 	case EventTap:
 		t.settle(e.Variant, e.Tensor, measured)
-		t.spend(e.AtUS, t.bytes[e.Tensor], t.weights[e.Tensor])
+		if t.meter == nil {
+			t.spend(e.AtUS, t.bytes[e.Tensor], t.weights[e.Tensor])
+		}
 	case EventFailed:
 		t.settle(e.Variant, e.Tensor, failed)
 	case EventStarted, EventResumed:
 		t.runFrom = e.AtUS
+		t.sample(e.AtUS)
 		t.steps = [rateSteps]rateStep{}
 	}
 	t.p.State = nextRunState(t.p.State, e.Kind)
@@ -131,8 +139,19 @@ func (t *tracker) spend(atUS, bytes, weights int64) {
 	s.weights += weights
 }
 
+// sample counts what a live run did since it was looked at last.
+func (t *tracker) sample(nowUS int64) {
+	if t.meter == nil {
+		return
+	}
+	bytes, weights := t.meter.bytes.Load(), t.meter.weights.Load()
+	t.spend(nowUS, bytes-t.metBytes, weights-t.metWeights)
+	t.metBytes, t.metWeights = bytes, weights
+}
+
 // progress is how things stand at nowUS.
 func (t *tracker) progress(nowUS int64) Progress {
+	t.sample(nowUS)
 	p := t.p
 	if p.State != RunRunning {
 		return p
@@ -152,7 +171,11 @@ func (t *tracker) progress(nowUS int64) Progress {
 		p.BytesPerSec, p.WeightsPerSec = float64(bytes)/span, float64(weights)/span
 	}
 	if p.WeightsPerSec > 0 {
-		p.ETASeconds = float64(t.pending) / p.WeightsPerSec
+		pending := t.pending
+		if t.meter != nil {
+			pending = max(pending-t.meter.partial.Load(), 0)
+		}
+		p.ETASeconds = float64(pending) / p.WeightsPerSec
 	}
 	return p
 }

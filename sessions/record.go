@@ -7,14 +7,14 @@ import (
 )
 
 // NewRecord reduces a tap record to the figures that panes use. Seq, AtUS and
-// Weights are left 0.
+// the digests of the weights are left 0.
 func NewRecord(variant, tensor int, t *kernels.Tap) Record {
 	var r Record
 	r.set(variant, tensor, t)
 	return r
 }
 
-// set makes r the record of a tap, without Seq, AtUS and Weights.
+// set makes r the record of a tap, without Seq, AtUS and the digests.
 func (r *Record) set(variant, tensor int, t *kernels.Tap) {
 	*r = Record{
 		Variant: variant, Tensor: tensor,
@@ -36,6 +36,12 @@ func (r *Record) set(variant, tensor int, t *kernels.Tap) {
 		r.Depth[i] = uint32(min(max(n, 0), math.MaxUint32))
 	}
 }
+
+// digest is what the record says of the weights.
+func (r *Record) digest() digest { return digest{r.Weights, r.WeightsSHA} }
+
+// setDigest notes which weights the record is of.
+func (r *Record) setDigest(d digest) { r.Weights, r.WeightsSHA = d.xxh, d.sha }
 
 // share is part of whole; 0 where there is no part, of nothing too.
 func share(part, whole float64) float64 {

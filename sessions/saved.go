@@ -108,7 +108,7 @@ func (s *savedFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float
 	if err != nil && !errors.Is(err, ErrNotMeasured) {
 		return nil, err
 	}
-	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], name, e.rec.Weights)
+	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], name, e.rec.digest())
 }
 
 func (s *savedFeed) Close() error { return nil }

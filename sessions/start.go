@@ -59,9 +59,10 @@ func StartJob(ctx context.Context, job *Job, o Options) (l *LiveFeed, err error)
 	return launch(ctx, job, o, s), nil
 }
 
-// defaultMem is what the buffers may hold where nothing is said and tensors are
-// small.
-const defaultMem = 64 << 20
+// defaultMem and twice the largest tensor are what the buffers may hold where
+// nothing is said: two workers have any tensor whole in memory, and with what the
+// program itself needs the process stays below 256 MiB and three such tensors.
+const defaultMem = 96 << 20
 
 // maxThreads is more workers than any machine has use for.
 const maxThreads = 1024
@@ -71,12 +72,12 @@ func (o Options) withDefaults(job *Job) Options {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	o.Threads = max(1, min(o.Threads, len(job.Tensors), maxThreads)) // more have nothing to do
-	if o.MemBytes <= 0 {                                             // enough that each worker has a tensor and one is being read
+	if o.MemBytes <= 0 {
 		largest := 0
 		for t := range job.Tensors {
 			largest = max(largest, job.Source.Need(t))
 		}
-		o.MemBytes = max(defaultMem, int64(o.Threads+1)*int64(largest))
+		o.MemBytes = defaultMem + 2*int64(largest)
 	}
 	if o.KernelSet.Name == "" {
 		o.KernelSet = kernels.Best()

@@ -38,9 +38,10 @@ type Record struct {
 	AtUS            int64 // microseconds since the session was created
 	Variant, Tensor int
 	Failed          bool // no figures: the event's message says why
-	// Weights are the first eight bytes of the SHA-256 of the matrix that was
-	// measured, as it is stored; 0 where they are not known.
-	Weights uint64
+	// Weights is the XXH64 of the matrix that was measured, as it is stored, and
+	// WeightsSHA the first eight bytes of its SHA-256, which older records have
+	// instead; 0 where it is not known.
+	Weights, WeightsSHA uint64
 
 	Cos, Rel2, RelL2, SQNR        float64
 	MaxAbsErr, Amax               float64

@@ -10,11 +10,12 @@ import (
 	"quantscope/kernels"
 )
 
-// tapVersion is the first byte of a tap payload that is written, and
-// tapVersionNoDigest that of the older one, which is read still: it lacks the
-// digest of the weights. docs/session.md draws them.
+// tapVersion is the first byte of a tap payload that is written. The older ones
+// are read still: the first lacks the digest of the weights, and that of the
+// second is made otherwise. docs/session.md draws them.
 const (
-	tapVersion         = 2
+	tapVersion         = 3
+	tapVersionSHA      = 2
 	tapVersionNoDigest = 1
 )
 
@@ -49,7 +50,7 @@ var (
 )
 
 // encodeTap appends the payload of a tap event to dst. weights is the
-// weightsDigest of the matrix.
+// XXH64 of the matrix's elements.
 func encodeTap(dst []byte, t *kernels.Tap, weights uint64) []byte {
 	dst = append(dst, tapVersion)
 	dst = binary.BigEndian.AppendUint64(dst, weights)
@@ -89,24 +90,29 @@ func decodeTap(p []byte, t *kernels.Tap) error {
 }
 
 // decodeTapHead reads what a Record needs: everything up to the histogram of
-// depths. It returns the digest of the weights, 0 where the payload has none,
-// and what follows.
-func decodeTapHead(p []byte, t *kernels.Tap) (weights uint64, rest []byte, err error) {
+// depths. It returns the digest of the weights, of which nothing is known where
+// the payload has none, and what follows.
+func decodeTapHead(p []byte, t *kernels.Tap) (weights digest, rest []byte, err error) {
 	figures := tapFigures(t)
 	if len(p) < 1+8*len(figures) {
-		return 0, nil, errTapShort
+		return weights, nil, errTapShort
 	}
 	version := p[0]
 	p = p[1:]
 	switch version {
 	case tapVersionNoDigest:
-	case tapVersion:
-		weights, p = binary.BigEndian.Uint64(p), p[8:]
+	case tapVersion, tapVersionSHA:
+		if version == tapVersion {
+			weights.xxh = binary.BigEndian.Uint64(p)
+		} else {
+			weights.sha = binary.BigEndian.Uint64(p)
+		}
+		p = p[8:]
 		if len(p) < 8*len(figures) {
-			return 0, nil, errTapShort
+			return weights, nil, errTapShort
 		}
 	default:
-		return 0, nil, fmt.Errorf("tap payload has version %d, this program reads %d and %d", version, tapVersionNoDigest, tapVersion)
+		return weights, nil, fmt.Errorf("tap payload has version %d, this program reads %d to %d", version, tapVersionNoDigest, tapVersion)
 	}
 	for _, f := range figures {
 		*f = math.Float64frombits(binary.LittleEndian.Uint64(p))
@@ -115,7 +121,7 @@ func decodeTapHead(p []byte, t *kernels.Tap) (weights uint64, rest []byte, err e
 	for _, n := range tapCounts(t) {
 		v, k := binary.Uvarint(p)
 		if k <= 0 {
-			return 0, nil, errTapShort
+			return weights, nil, errTapShort
 		}
 		*n, p = int64(v), p[k:]
 	}

@@ -2,8 +2,6 @@ package sessions
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -15,29 +13,13 @@ import (
 // each tap record has a digest of the bytes that it was measured of, and no
 // record joins it that was measured of others.
 
-// weightsDigest is the first eight bytes, in that order, of the SHA-256 of a
-// matrix's elements as they are stored, row by row. 0 stands for "not known";
-// that a digest is 0 has the odds of 2⁻⁶⁴ and costs one comparison.
-func weightsDigest(data []byte) uint64 {
-	sum := sha256.Sum256(data)
-	return binary.BigEndian.Uint64(sum[:])
-}
-
-// digestText is a digest as sha256sum begins.
-func digestText(d uint64) string { return fmt.Sprintf("%016x", d) }
-
-// differ says whether two digests are known and not the same.
-func differ(a, b uint64) bool { return a != 0 && b != 0 && a != b }
-
-// knownDigests are the digests of a state's tensors: those of the first variant
-// that has one; 0 where none has.
-func knownDigests(st *State, tensors int) []uint64 {
-	known := make([]uint64, tensors)
+// knownDigests are the digests of a state's tensors: of each kind that of the
+// first variant that has one.
+func knownDigests(st *State, tensors int) []digest {
+	known := make([]digest, tensors)
 	for _, rs := range st.Records {
 		for t := range min(len(rs), tensors) {
-			if known[t] == 0 {
-				known[t] = rs[t].Weights
-			}
+			known[t] = known[t].or(rs[t].digest())
 		}
 	}
 	return known
@@ -56,28 +38,51 @@ func checkWeights(ctx context.Context, path string, st *State, job *Job) error {
 	known := knownDigests(st, len(job.Tensors))
 	var measured []int
 	for t, d := range known {
-		if d != 0 {
+		if d.known() {
 			measured = append(measured, t)
 		}
 	}
-	var buf []byte
 	for _, t := range spread(measured, spotChecks) {
-		if need := job.Source.Need(t); cap(buf) < need {
-			buf = make([]byte, need)
-		}
-		m, err := job.Source.Read(ctx, t, buf[:job.Source.Need(t)])
+		is, err := readDigest(ctx, job, t, known[t].sha != 0)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			continue
 		}
-		if is := weightsDigest(m.Data); differ(known[t], is) {
+		if known[t].differs(is) {
 			what := fmt.Sprintf("weights of %q in %s", job.Tensors[t].Name, job.Tensors[t].File)
-			return &SettingsError{path, what, digestText(known[t]), digestText(is)}
+			was, now := known[t].texts(is)
+			return &SettingsError{path, what, was, now}
 		}
 	}
 	return nil
+}
+
+// readDigest reads a tensor, however large, for its digest.
+func readDigest(ctx context.Context, job *Job, t int, old bool) (digest, error) {
+	src, ok := job.Source.(rowSource)
+	if !ok {
+		m, err := job.Source.Read(ctx, t, make([]byte, job.Source.Need(t)))
+		return digestOf(m.Data, old), err
+	}
+	m, err := src.Shape(t)
+	if err != nil {
+		return digest{}, err
+	}
+	var h hasher
+	h.begin(old)
+	rowBytes := m.Cols * m.Element.Size()
+	rows := max(4*pieceBytes/max(rowBytes, 1), 1)
+	buf := make([]byte, min(rows, m.Rows)*rowBytes)
+	for from := 0; from < m.Rows && rowBytes > 0; from += rows {
+		part := buf[:min(rows, m.Rows-from)*rowBytes]
+		if err := src.ReadRows(ctx, t, from, part); err != nil {
+			return digest{}, err
+		}
+		h.add(part)
+	}
+	return h.digest(), nil
 }
 
 // spread takes n of a list: the first, the last and those evenly between.
@@ -96,27 +101,28 @@ func spread(list []int, n int) []int {
 var errWeightsChanged = errors.New("its weights changed since they were measured")
 
 // checkDigest compares what was read of a tensor with what was measured of it.
-func (e *engine) checkDigest(t int, digest uint64) error {
-	if !differ(e.digest(t), digest) {
+func (e *engine) checkDigest(t int, d digest) error {
+	if !e.digest(t).differs(d) {
 		return nil
 	}
+	return e.weightsChanged(t)
+}
+
+func (e *engine) weightsChanged(t int) error {
 	return &EnvError{Path: e.job.Tensors[t].File, Reason: "tensor " + strconv.Quote(e.job.Tensors[t].Name), Err: errWeightsChanged}
 }
 
 // keepDigest is checkDigest for a tensor that is about to be recorded: the first
 // digest of a tensor is the one that counts.
-func (e *engine) keepDigest(t int, digest uint64) error {
+func (e *engine) keepDigest(t int, d digest) error {
 	e.mu.Lock()
-	if e.digests[t] == 0 {
-		e.digests[t] = digest
-	}
+	e.digests[t] = e.digests[t].or(d)
 	e.mu.Unlock()
-	return e.checkDigest(t, digest)
+	return e.checkDigest(t, d)
 }
 
-// digest is that of the bytes that a tensor was measured of; 0 where it is not
-// known.
-func (e *engine) digest(t int) uint64 {
+// digest is that of the bytes that a tensor was measured of.
+func (e *engine) digest(t int) digest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.digests[t]

@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,134 +119,13 @@ func parseVariant(name string, o Options) (Quantizer, error) {
 	}
 	return Quantizer{
 		Variant: Variant{Name: v.Name, Effective: v.Name, Scheme: v.Scheme, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers},
-		Measure: func(m kernels.Matrix) (Measurement, error) {
-			tap, err := v.Measure(o.KernelSet, m)
-			return Measurement{Tap: tap}, err
-		},
-		Rows: func(m kernels.Matrix) (kernels.Tap, []float64, error) { return v.MeasureRows(o.KernelSet, m) },
+		Spec:    &v.Spec,
 	}, nil
 }
 
-// storedSource are the matrices of an opened checkpoint, in the order of its files.
-type storedSource struct {
-	ck       *checkpoint.Checkpoint
-	matrices []topology.Matrix
-	tensor   []*checkpoint.Tensor
-}
-
-func newStored(ck *checkpoint.Checkpoint, matrices []topology.Matrix) (*storedSource, error) {
-	s := &storedSource{ck: ck}
-	type place struct {
-		m topology.Matrix
-		t *checkpoint.Tensor
-	}
-	places := make([]place, len(matrices))
-	for i, m := range matrices {
-		t, ok := ck.Lookup(m.Tensor)
-		if !ok {
-			return nil, fmt.Errorf("%s: tensor %q is to be measured and is not there", ck.Path, m.Tensor)
-		}
-		places[i] = place{m, t}
-	}
-	slices.SortStableFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.t.File, b.t.File), cmp.Compare(a.t.Offset, b.t.Offset), cmp.Compare(a.m.Offset, b.m.Offset))
-	})
-	for _, p := range places {
-		s.matrices = append(s.matrices, p.m)
-		s.tensor = append(s.tensor, p.t)
-	}
-	return s, nil
-}
-
-func (s *storedSource) tensors() []Tensor {
-	out := make([]Tensor, len(s.matrices))
-	for i, m := range s.matrices {
-		t := s.tensor[i]
-		out[i] = Tensor{
-			ID: i, Name: m.Name, Source: m.Tensor, File: filepath.Base(s.ck.Files[t.File].Name),
-			DType: t.DType.String(), Rows: m.Rows, Cols: m.Cols, Role: m.Role,
-		}
-	}
-	return out
-}
-
-// span is the bytes of the tensor from the matrix's first element to its last.
-func span(m *topology.Matrix, size int) int {
-	if m.Rows == 0 || m.Cols == 0 {
-		return 0
-	}
-	return (int(int64(m.Rows-1)*m.RowStride+int64(m.Cols-1)*m.ColStride) + 1) * size
-}
-
-func contiguous(m *topology.Matrix) bool { return m.ColStride == 1 && m.RowStride == int64(m.Cols) }
-
-// Need is the bytes of the matrix, and those of its span where it has to be
-// gathered.
-func (s *storedSource) Need(i int) int {
-	m, size := &s.matrices[i], elementSize(s.tensor[i].DType.String())
-	n := m.Rows * m.Cols * size
-	if !contiguous(m) {
-		n += span(m, size)
-	}
-	return n
-}
-
-func (s *storedSource) Read(ctx context.Context, i int, buf []byte) (kernels.Matrix, error) {
-	m, t := &s.matrices[i], s.tensor[i]
-	out := kernels.Matrix{Rows: m.Rows, Cols: m.Cols}
-	switch t.DType {
-	case checkpoint.BF16:
-		out.Element = kernels.BF16
-	case checkpoint.F16:
-		out.Element = kernels.F16
-	case checkpoint.F32:
-		out.Element = kernels.F32
-	default:
-		return out, &checkpoint.FileError{
-			File: filepath.Join(s.ck.Path, s.ck.Files[t.File].Name), Tensor: t.Name,
-			Reason: "stored as " + t.DType.String() + "; weights are quantized from BF16, F16 or F32", Err: checkpoint.ErrUnsupported,
-		}
-	}
-	size := elementSize(t.DType.String())
-	n := m.Rows * m.Cols * size
-	out.Data = buf[:n]
-	if contiguous(m) {
-		return out, s.ck.ReadAt(ctx, t, m.Offset, out.Data)
-	}
-	raw := buf[n : n+span(m, size)]
-	if err := s.ck.ReadAt(ctx, t, m.Offset, raw); err != nil {
-		return out, err
-	}
-	gather(out.Data, raw, m, size)
-	return out, nil
-}
-
-// gather copies a strided matrix into row-major order.
-func gather(dst, raw []byte, m *topology.Matrix, size int) {
-	k := 0
-	for r := range m.Rows {
-		at := int(int64(r)*m.RowStride) * size
-		if m.ColStride == 1 {
-			k += copy(dst[k:k+m.Cols*size], raw[at:])
-			continue
-		}
-		step := int(m.ColStride) * size
-		for range m.Cols {
-			copy(dst[k:k+size], raw[at:at+size])
-			k += size
-			at += step
-		}
-	}
-}
-
-// Changed names a file that is not what it was when it was opened.
-func (s *storedSource) Changed() (file string, changed bool) { return s.ck.Changed() }
-
-func (s *storedSource) Close() error { return s.ck.Close() }
-
 // sourceRowErrors opens the checkpoint that a session is of and measures one
 // tensor of it, row by row. weights is the digest that it must have.
-func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant string, weights uint64) ([]float64, error) {
+func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant string, weights digest) ([]float64, error) {
 	ck, err := findSource(meta)
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %s: its checkpoint was %s: %w", session, meta.place(), err)

@@ -25,34 +25,53 @@ func TestGather(t *testing.T) {
 			binary.LittleEndian.PutUint16(raw[(r*6+c)*size:], uint16(10*r+c))
 		}
 	}
-	for _, c := range []struct {
-		name string
-		m    topology.Matrix
-		want []uint16
-	}{
-		{"transposed", topology.Matrix{Rows: 6, Cols: 4, RowStride: 1, ColStride: 6},
-			[]uint16{0, 10, 20, 30, 1, 11, 21, 31, 2, 12, 22, 32, 3, 13, 23, 33, 4, 14, 24, 34, 5, 15, 25, 35}},
-		{"every other row", topology.Matrix{Rows: 2, Cols: 6, Offset: 6 * size, RowStride: 12, ColStride: 1},
-			[]uint16{10, 11, 12, 13, 14, 15, 30, 31, 32, 33, 34, 35}},
-		{"odd columns, transposed", topology.Matrix{Rows: 3, Cols: 4, Offset: size, RowStride: 2, ColStride: 6},
-			[]uint16{1, 11, 21, 31, 3, 13, 23, 33, 5, 15, 25, 35}},
-		{"the left half", topology.Matrix{Rows: 4, Cols: 3, RowStride: 6, ColStride: 1},
-			[]uint16{0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32}},
-		{"nothing", topology.Matrix{Rows: 0, Cols: 3, RowStride: 6, ColStride: 1}, nil},
-	} {
-		n := span(&c.m, size)
-		if int(c.m.Offset)+n > len(raw) {
-			t.Errorf("%s: reads %d bytes from %d of %d", c.name, n, c.m.Offset, len(raw))
-			continue
-		}
-		got := make([]byte, c.m.Rows*c.m.Cols*size)
-		gather(got, raw[c.m.Offset:][:n], &c.m, size)
-		var elements []uint16
-		for i := 0; i < len(got); i += size {
-			elements = append(elements, binary.LittleEndian.Uint16(got[i:]))
-		}
-		if !slices.Equal(elements, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, elements, c.want)
+	dir := t.TempDir()
+	w, err := checkpoint.NewWriter(filepath.Join(dir, "model.safetensors"), []checkpoint.Spec{{Name: "x", DType: checkpoint.BF16, Shape: []int64{4, 6}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	ck, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ck.Close()
+	for _, rows := range []int{1, 2, 6} {
+		for _, c := range []struct {
+			name string
+			m    topology.Matrix
+			want []uint16
+		}{
+			{"transposed", topology.Matrix{Rows: 6, Cols: 4, RowStride: 1, ColStride: 6},
+				[]uint16{0, 10, 20, 30, 1, 11, 21, 31, 2, 12, 22, 32, 3, 13, 23, 33, 4, 14, 24, 34, 5, 15, 25, 35}},
+			{"every other row", topology.Matrix{Rows: 2, Cols: 6, Offset: 6 * size, RowStride: 12, ColStride: 1},
+				[]uint16{10, 11, 12, 13, 14, 15, 30, 31, 32, 33, 34, 35}},
+			{"odd columns, transposed", topology.Matrix{Rows: 3, Cols: 4, Offset: size, RowStride: 2, ColStride: 6},
+				[]uint16{1, 11, 21, 31, 3, 13, 23, 33, 5, 15, 25, 35}},
+			{"the left half", topology.Matrix{Rows: 4, Cols: 3, RowStride: 6, ColStride: 1},
+				[]uint16{0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32}},
+			{"nothing", topology.Matrix{Rows: 0, Cols: 3, RowStride: 6, ColStride: 1}, nil},
+		} {
+			s := &storedSource{ck: ck, matrices: []topology.Matrix{c.m}, tensor: []*checkpoint.Tensor{&ck.Tensors[0]}}
+			got := make([]byte, s.Need(0))
+			for from := 0; from < c.m.Rows; from += rows { // in parts of one and two rows, and whole
+				n := min(rows, c.m.Rows-from)
+				if err := s.ReadRows(t.Context(), 0, from, got[from*c.m.Cols*size:][:n*c.m.Cols*size]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var elements []uint16
+			for i := 0; i < len(got); i += size {
+				elements = append(elements, binary.LittleEndian.Uint16(got[i:]))
+			}
+			if !slices.Equal(elements, c.want) {
+				t.Errorf("%s, %d rows at once: %v, want %v", c.name, rows, elements, c.want)
+			}
 		}
 	}
 }
