@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -11,52 +12,105 @@ import (
 
 // globals holds second-level scales against what the largest magnitudes of the
 // source give: of the matrix itself, or of those that a server fuses with it.
-// That needs all matrices of a group, so it comes last.
-func (r *run) globals() {
-	var selection []topology.Matrix
-	var at []int // job of each
+// That needs all matrices of a group, so it comes last. Partners that the output
+// lacks are read for it.
+func (r *run) globals(ctx context.Context) error {
+	amax := map[string]float32{} // of matrices that were read
+	var wrong []int              // jobs whose own matrix gives another scale
 	for i := range r.jobs {
-		if r.sums.measured[i].checked && r.jobs[i].module.GlobalTensor() != nil {
-			selection = append(selection, r.jobs[i].matrix)
-			at = append(at, i)
+		if got := &r.sums.measured[i]; got.checked {
+			amax[r.jobs[i].matrix.Name] = got.decoded.amax
+			if r.jobs[i].module.GlobalTensor() != nil && !r.gives(i, got.decoded.amax) {
+				wrong = append(wrong, i)
+			}
 		}
 	}
-	shared := make([]float32, len(selection)) // largest magnitude of the group, 0 without one
-	for _, group := range export.SharedGroups(selection) {
-		amax := float32(0)
+	if len(wrong) == 0 {
+		return nil
+	}
+	groupOf := map[string][]int{}
+	for _, group := range export.SharedGroups(r.model.Matrices) {
 		for _, k := range group {
-			amax = max(amax, r.sums.measured[at[k]].decoded.amax)
-		}
-		for _, k := range group {
-			shared[k] = amax
+			groupOf[r.model.Matrices[k].Name] = group
 		}
 	}
-	for k, i := range at {
-		r.checkGlobal(i, shared[k])
+	for _, i := range wrong {
+		// The matrices in the output alone, then with those that are not.
+		var partners, absent float32
+		for _, k := range groupOf[r.jobs[i].matrix.Name] {
+			m := &r.model.Matrices[k]
+			if a, ok := amax[m.Name]; ok {
+				partners = max(partners, a)
+				continue
+			}
+			a, err := r.absMax(ctx, m)
+			if err != nil {
+				return err
+			}
+			absent = max(absent, a)
+		}
+		if r.gives(i, partners) || absent > partners && r.gives(i, absent) {
+			continue
+		}
+		r.wrongGlobal(i, max(partners, absent))
 	}
+	return nil
 }
 
-// checkGlobal wants one module's second-level scale to be one that its matrices
-// give.
-func (r *run) checkGlobal(i int, groupAmax float32) {
+// absMax reads a matrix of the source for its largest magnitude; 0 where it
+// cannot be quantized anyway.
+func (r *run) absMax(ctx context.Context, m *topology.Matrix) (float32, error) {
+	t, ok := r.src.Lookup(m.Tensor)
+	if !ok {
+		return 0, nil
+	}
+	e, ok := element(t)
+	if !ok {
+		return 0, nil
+	}
+	s := matrixReader{ck: r.src, t: t, m: m, elem: e}
+	step, amax := s.chunkRows(1), float32(0)
+	for first := 0; first < m.Rows; first += step {
+		rows := min(step, m.Rows-first)
+		data, err := s.rows(ctx, first, rows)
+		if err != nil {
+			return 0, err
+		}
+		a, err := r.Set.AbsMax(kernels.Matrix{Element: e, Rows: rows, Cols: m.Cols, Data: data})
+		if err != nil {
+			return 0, err
+		}
+		amax = max(amax, a)
+	}
+	return amax, nil
+}
+
+// specsOf are the ways in which a module may have been made.
+func (r *run) specsOf(i int) []kernels.Spec {
+	m := r.jobs[i].module
+	if f := r.specs[family(m)]; f.known {
+		return []kernels.Spec{f.spec}
+	}
+	return candidates(m)
+}
+
+// gives says whether a largest magnitude gives a module's second-level scale.
+func (r *run) gives(i int, amax float32) bool {
+	return slices.ContainsFunc(r.specsOf(i), func(s kernels.Spec) bool {
+		g, err := export.GlobalScale(s, amax)
+		return err == nil && g == r.sums.measured[i].global
+	})
+}
+
+// wrongGlobal reports a second-level scale that the source does not give.
+func (r *run) wrongGlobal(i int, groupAmax float32) {
 	j, got := &r.jobs[i], &r.sums.measured[i]
 	t := j.module.GlobalTensor()
-	specs := []kernels.Spec{r.specs[family(j.module)].spec}
-	if !r.specs[family(j.module)].known {
-		specs = candidates(j.module)
-	}
-	own, group := float32(0), float32(0)
-	for _, spec := range specs {
-		a, errA := export.GlobalScale(spec, got.decoded.amax)
-		b, errB := a, error(nil)
-		if groupAmax > 0 {
-			b, errB = export.GlobalScale(spec, groupAmax)
-		}
-		if errA != nil || errB != nil || a == got.global || b == got.global {
-			return
-		}
-		if own == 0 {
-			own, group = a, b
+	var own, group float32
+	if specs := r.specsOf(i); len(specs) > 0 {
+		own, _ = export.GlobalScale(specs[0], got.decoded.amax) // 0 where it cannot be had
+		if group = own; groupAmax > 0 {
+			group, _ = export.GlobalScale(specs[0], groupAmax)
 		}
 	}
 	id, what := GlobalDiffers, "is"

@@ -20,6 +20,8 @@ type outputState struct {
 	outModel *topology.Model
 	layout   *layout.Layout
 	dir      string // "" where one file was opened
+
+	lost map[string]bool // modules that the index puts into shards that cannot be read
 }
 
 const (
@@ -45,6 +47,9 @@ func (r *run) open(path string) error {
 		return err
 	}
 	for _, f := range r.out.Findings {
+		if r.unreadable(f.File) { // said already
+			continue
+		}
 		r.problem(BadIndex, f.File, f.Tensor, "%s", f.Message)
 	}
 	if r.outModel, err = topology.FromCheckpoint(r.out); err == nil {
@@ -156,9 +161,11 @@ func (r *run) index(held map[string]string) {
 		case is == shard:
 		case statErr != nil:
 			absent[shard]++
+			r.lose(t)
 		case is != "":
 			r.problem(BadIndex, indexName, t, "the index says %s, it is in %s", shard, is)
 		case r.unreadable(shard): // said already
+			r.lose(t)
 		default:
 			r.problem(BadIndex, indexName, t, "the index says %s, which does not have it", shard)
 		}
@@ -173,13 +180,30 @@ func (r *run) index(held map[string]string) {
 	}
 }
 
+// lose notes that a tensor is in a shard that cannot be read.
+func (r *run) lose(tensor string) {
+	if r.lost == nil {
+		r.lost = map[string]bool{}
+	}
+	module, _ := layout.Split(tensor)
+	r.lost[module] = true
+}
+
 // unreadable says whether a file has a problem of that kind.
 func (r *run) unreadable(file string) bool {
 	return slices.ContainsFunc(r.rep.Problems, func(p Problem) bool { return p.ID == Unreadable && p.File == file })
 }
 
+// oneLine is the reason in an error of package checkpoint, whose file and tensor
+// a problem has by themselves.
 func oneLine(err error) string {
-	text := strings.TrimPrefix(err.Error(), "checkpoint: ")
+	text := err.Error()
+	var fe *checkpoint.FileError
+	if errors.As(err, &fe) {
+		if at := strings.Index(text, fe.Reason); at >= 0 && fe.Reason != "" {
+			text = text[at:]
+		}
+	}
 	return strings.Join(strings.Fields(text), " ")
 }
 

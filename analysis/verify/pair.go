@@ -88,6 +88,12 @@ func (r *run) pair() error {
 // pairUntouched pairs the tensors that are no fields, and says what has no
 // partner.
 func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
+	lost := 0
+	defer func() {
+		if lost > 0 {
+			r.note("%d tensors of the source were not compared, since the shards that should have them cannot be read", lost)
+		}
+	}()
 	for i := range r.src.Tensors {
 		t := &r.src.Tensors[i]
 		o, there := r.out.Lookup(t.Name)
@@ -99,6 +105,8 @@ func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 			}
 		case taken[t.Name] > 0:
 			r.problem(TensorMissing, r.src.Files[t.File].Name, t.Name, "only %d of its %d weights are in the output", taken[t.Name], t.Elements())
+		case !there && r.isLost(t.Name):
+			lost++
 		case !there:
 			r.problem(TensorMissing, r.src.Files[t.File].Name, t.Name, "is in the source and not in the output")
 		case o.DType != t.DType || !slices.Equal(o.Shape, t.Shape):
@@ -118,6 +126,13 @@ func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 			r.problem(TensorExtra, r.fileOf(o), o.Name, "is not in the source and no part of a quantized matrix")
 		}
 	}
+}
+
+// isLost says whether a tensor of the source would be in a shard that cannot be
+// read.
+func (r *run) isLost(tensor string) bool {
+	module, _ := layout.Split(tensor)
+	return r.lost[module]
 }
 
 func (r *run) fileOf(t *checkpoint.Tensor) string { return r.out.Files[t.File].Name }

@@ -136,7 +136,9 @@ func Run(ctx context.Context, src *checkpoint.Checkpoint, model *topology.Model,
 	if err := r.work(ctx); err != nil {
 		return nil, err
 	}
-	r.globals()
+	if err := r.globals(ctx); err != nil {
+		return nil, err
+	}
 	r.finish()
 	return r.rep, nil
 }
