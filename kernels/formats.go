@@ -140,3 +140,25 @@ func (f Format) BitsPerWeight() float64 {
 	}
 	return float64(f.Bits) + float64(f.ScaleBits+f.MinBits)*share
 }
+
+// ScaleBinStart is the scale at which a bin of Tap.Scales begins: four E4M3
+// codes a bin in nvfp4, an octave from 2⁻²⁴ on in the other formats. The first
+// bin begins at 0; the last one of the others has no end.
+func (f Format) ScaleBinStart(bin int) float64 {
+	switch {
+	case bin <= 0 || bin >= ScaleBins:
+		return 0
+	case f.Scale == "e4m3":
+		return float64(e4m3Values[bin*128/ScaleBins])
+	}
+	return math.Ldexp(1, firstScaleOctave+bin)
+}
+
+// ErrorScales is the unit of Tap.Errors in scales of the block: 1, but in FP8,
+// where it is the distance between the largest codes.
+func (f Format) ErrorScales() float64 {
+	if f.Element == "e4m3" {
+		return widestE4M3
+	}
+	return 1
+}

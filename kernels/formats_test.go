@@ -111,3 +111,36 @@ func TestFormatRefusesShapes(t *testing.T) {
 		}
 	}
 }
+
+// A scale falls into the bin that begins at or below it.
+func TestScaleBins(t *testing.T) {
+	for name, starts := range map[string]map[int]float64{
+		"nvfp4":     {0: 0, 1: 4 * MinE4M3, 2: 0x1p-6, 14: 1, 31: 384},
+		"mxfp4":     {0: 0, 1: 0x1p-23, 24: 1, 31: 128},
+		"fp8":       {12: 0x1p-12},
+		"int4-g128": {20: 0x1p-4, 32: 0, -1: 0},
+	} {
+		f, err := FormatByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for bin, want := range starts {
+			if got := f.ScaleBinStart(bin); got != want {
+				t.Errorf("%s: bin %d begins at %v, want %v", name, bin, got, want)
+			}
+		}
+	}
+	f := Format{Scale: "f32"}
+	for _, scale := range []float32{0x1p-149, 0x1p-30, 0x1.8p-24, 0x1p-23, 0.7, 1, 100, 127.9, 128, 1e30} {
+		bin := scaleBin(scale)
+		if float64(scale) < f.ScaleBinStart(bin) || bin < ScaleBins-1 && float64(scale) >= f.ScaleBinStart(bin+1) {
+			t.Errorf("%v is in bin %d", scale, bin)
+		}
+	}
+	for name, want := range map[string]float64{"nvfp4": 1, "mxfp4": 1, "fp8-channel": 32, "int4-g32": 1} {
+		f, err := FormatByName(name)
+		if err != nil || f.ErrorScales() != want {
+			t.Errorf("%s: %v (%v)", name, f.ErrorScales(), err)
+		}
+	}
+}

@@ -13,11 +13,20 @@ func init() {
 		quantizers[f.Name] = quantizer{
 			conventions: []Convention{Own, CT32, CT},
 			methods:     []string{"rtn", "range"},
+			labels:      int4Labels,
 			stored:      int4Stored,
 			begin:       beginInt4,
 			multiple:    1,
 		}
 	}
+}
+
+// int4Labels are the bins of Tap.Multipliers.
+func int4Labels(method string) []string {
+	if method == "range" {
+		return RangeLabels()
+	}
+	return []string{"1.0"}
 }
 
 // int4Stored is the size of a scale and of what stands beside it: a bf16

@@ -36,6 +36,19 @@ func Methods(format string) []string {
 	return nil
 }
 
+// MultiplierLabels name the bins of Tap.Multipliers under a method of a format,
+// in order; none for what cannot be made.
+func MultiplierLabels(format, method string) []string {
+	q, ok := quantizers[format]
+	if !ok || !slices.Contains(q.methods, method) {
+		return nil
+	}
+	if q.labels == nil {
+		return []string{"1.0"}
+	}
+	return q.labels(method)
+}
+
 // Sizes are the bytes that a quantization of rows×cols elements leaves.
 type Sizes struct {
 	Codes  int // packed by row: two 4-bit codes a byte, the even column in the low nibble, or one 8-bit code a byte
@@ -77,6 +90,7 @@ type passImpl interface {
 type quantizer struct {
 	conventions []Convention
 	methods     []string
+	labels      func(method string) []string // of Tap.Multipliers; nil where there is one choice, 1.0
 	// stored says how large a scale and what stands beside it are under a
 	// convention, in bytes.
 	stored func(f Format, c Convention) (scale, beside int)
@@ -98,6 +112,7 @@ func init() {
 	quantizers["nvfp4"] = quantizer{
 		conventions: []Convention{ModelOpt, ModelOptStatic, CT32, CT},
 		methods:     methods,
+		labels:      func(m string) []string { return NVFP4Method(slices.Index(methods, m)).Labels() },
 		stored:      func(Format, Convention) (int, int) { return 1, 0 },
 		begin: func(s Set, _ Format, spec Spec, e Element, _, cols int, amax float32) (passImpl, error) {
 			m := NVFP4Method(slices.Index(methods, spec.Method))

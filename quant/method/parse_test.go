@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,29 +16,40 @@ import (
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		name, canonical string
-		method          string
+		scheme, method  string
+		bits            float64
 		multipliers     int
+		convention      kernels.Convention
 	}{
-		{"nvfp4", "nvfp4", "rtn", 1},
-		{"nvfp4+rtn", "nvfp4", "rtn", 1},
-		{"nvfp4+mse", "nvfp4+mse", "mse", 9},
-		{"nvfp4+mse_ge1", "nvfp4+mse_ge1", "mse_ge1", 6},
-		{"nvfp4+sweep", "nvfp4+sweep", "sweep", 16},
-		{"nvfp4+4over6", "nvfp4+4over6", "4over6", 2},
+		{"nvfp4", "nvfp4", "nvfp4", "rtn", 4.5, 1, kernels.ModelOpt},
+		{"nvfp4+rtn", "nvfp4", "nvfp4", "rtn", 4.5, 1, kernels.ModelOpt},
+		{"nvfp4+mse", "nvfp4+mse", "nvfp4", "mse", 4.5, 9, kernels.ModelOpt},
+		{"nvfp4+mse_ge1", "nvfp4+mse_ge1", "nvfp4", "mse_ge1", 4.5, 6, kernels.ModelOpt},
+		{"nvfp4+sweep", "nvfp4+sweep", "nvfp4", "sweep", 4.5, 16, kernels.ModelOpt},
+		{"nvfp4+4over6", "nvfp4+4over6", "nvfp4", "4over6", 4.5, 2, kernels.ModelOpt},
+		{"mxfp4", "mxfp4", "mxfp4", "rtn", 4.25, 1, kernels.CT32},
+		{"fp8", "fp8", "fp8", "rtn", 8, 1, kernels.ModelOpt},
+		{"fp8-channel", "fp8-channel", "fp8-channel", "rtn", 8, 1, kernels.ModelOpt},
+		{"fp8-block128+rtn", "fp8-block128", "fp8-block128", "rtn", 8 + 32.0/(128*128), 1, kernels.DeepSeek},
+		{"int4-g128", "int4-g128", "int4-g128", "rtn", 4.25, 1, kernels.Own},
+		{"int4-g128+range", "int4-g128+range", "int4-g128", "range", 4.25, 16, kernels.Own},
+		{"int4-g32-sym+range", "int4-g32-sym+range", "int4-g32-sym", "range", 4.5, 16, kernels.Own},
+		{"int4-channel", "int4-channel", "int4-channel", "rtn", 4, 1, kernels.Own},
 	} {
 		v, err := Parse(c.name)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if v.Name != c.canonical || v.Scheme != "nvfp4" || !cmp.Equal(v.Methods, []string{c.method}) || v.BitsPerWeight != 4.5 || len(v.Multipliers) != c.multipliers {
+		if v.Name != c.canonical || v.Scheme != c.scheme || !cmp.Equal(v.Methods, []string{c.method}) || v.BitsPerWeight != c.bits || len(v.Multipliers) != c.multipliers ||
+			v.Spec != (kernels.Spec{Format: c.scheme, Convention: c.convention, Method: c.method}) {
 			t.Errorf("%s: %+v", c.name, v)
 		}
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
-	const variants = "nvfp4, nvfp4+mse, nvfp4+mse_ge1, nvfp4+sweep, nvfp4+4over6"
+	const variants = "nvfp4, nvfp4+mse, nvfp4+mse_ge1, nvfp4+sweep, nvfp4+4over6, mxfp4, int4-g128, int4-g128+range, int4-g128-sym, int4-g128-sym+range, fp8, fp8-channel, fp8-block128, int4-g64"
 	for _, c := range []struct {
 		name    string
 		reason  error
@@ -46,8 +58,11 @@ func TestParseRefuses(t *testing.T) {
 		{"", ErrUnknown, []string{`""`, variants}},
 		{"nvfp5", ErrUnknown, []string{`"nvfp5"`, variants}},
 		{"NVFP4", ErrUnknown, []string{`"NVFP4"`, variants}},
-		{"mxfp4", ErrUnsupported, []string{`"mxfp4"`, variants}},
-		{"int4-g128+gptq", ErrUnsupported, []string{"int4-g128", variants}},
+		{"bf16", ErrUnsupported, []string{`"bf16"`, variants}},
+		{"f32+range", ErrUnsupported, []string{`"f32"`, variants}},
+		{"int4-g128+gptq", ErrUnknown, []string{`"gptq"`, "known for int4-g128: rtn, range"}},
+		{"mxfp4+mse", ErrUnknown, []string{`"mse"`, "known for mxfp4: rtn"}},
+		{"int4-g128+range+rtn", ErrConflict, []string{"range and rtn"}},
 		{"nvfp4+gptq", ErrUnknown, []string{`"gptq"`, "rtn, mse, mse_ge1, sweep, 4over6"}},
 		{"nvfp4+", ErrUnknown, []string{`""`, "rtn, mse"}},
 		{"nvfp4+mse+", ErrUnknown, []string{`""`}},
@@ -84,7 +99,7 @@ func TestParseList(t *testing.T) {
 		t.Errorf("%v, want %v", names, want)
 	}
 	for comma, reason := range map[string]error{
-		"nvfp4,nvfp4+rtn": ErrDuplicate, "nvfp4,,nvfp4+mse": ErrUnknown, "": ErrUnknown, "nvfp4,fp8": ErrUnsupported,
+		"nvfp4,nvfp4+rtn": ErrDuplicate, "nvfp4,,nvfp4+mse": ErrUnknown, "": ErrUnknown, "nvfp4,bf16": ErrUnsupported, "fp8,mxfp4,fp8": ErrDuplicate,
 	} {
 		if _, err := ParseList(comma); !errors.Is(err, reason) {
 			t.Errorf("%q: %v, want %v", comma, err, reason)
@@ -92,11 +107,80 @@ func TestParseList(t *testing.T) {
 	}
 }
 
-// What the pickers offer can be parsed, under the very name.
+// What the pickers offer can be parsed, under the very name, and is all that
+// can be made.
 func TestKnown(t *testing.T) {
+	seen := map[string]bool{}
 	for _, h := range Known() {
-		if v, err := Parse(h.Name); err != nil || v.Name != h.Name || h.Description == "" {
+		v, err := Parse(h.Name)
+		if err != nil || v.Name != h.Name || h.Description == "" || seen[h.Name] {
 			t.Errorf("%+v: %q, %v", h, v.Name, err)
+		}
+		if len(v.Multipliers) == 0 || len(v.Multipliers) > kernels.MultBins {
+			t.Errorf("%s: %d labels", h.Name, len(v.Multipliers))
+		}
+		seen[h.Name] = true
+	}
+	for _, f := range kernels.Formats() {
+		for _, m := range kernels.Methods(f.Name) {
+			if !seen[variantName(f.Name, m)] {
+				t.Errorf("%s+%s is not offered", f.Name, m)
+			}
+		}
+	}
+}
+
+func TestConventions(t *testing.T) {
+	for _, name := range []string{"modelopt", "modelopt-static", "ct32", "ct", "own", "deepseek"} {
+		c, err := ParseConvention(name)
+		if err != nil || c.String() != name {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+	if _, err := ParseConvention("gguf"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "modelopt, modelopt-static, ct32, ct, own, deepseek") {
+		t.Errorf("%v", err)
+	}
+	for _, h := range Known() {
+		v, err := Parse(h.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range kernels.DeepSeek + 2 {
+			w, err := v.WithConvention(c)
+			known := slices.Contains(kernels.Conventions(v.Scheme), c)
+			switch {
+			case known && (err != nil || w.Spec.Convention != c || w.Name != v.Name || v.Spec.Convention != kernels.Conventions(v.Scheme)[0]):
+				t.Errorf("%s by %v: %+v, %v", h.Name, c, w, err)
+			case !known && !errors.Is(err, ErrUnknown):
+				t.Errorf("%s by %v: %v", h.Name, c, err)
+			case !known && !strings.Contains(err.Error(), kernels.Conventions(v.Scheme)[0].String()):
+				t.Errorf("%v does not list what is known", err)
+			}
+		}
+	}
+}
+
+// Every variant measures a matrix, with less error where more bits or a search
+// are spent.
+func TestMeasureEveryVariant(t *testing.T) {
+	m := matrix(8, 256, func(i int) float32 { return float32(math.Sin(float64(i*i)) * math.Exp(math.Sin(float64(i)))) })
+	rel := map[string]float64{}
+	for _, h := range Known() {
+		v, err := Parse(h.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tap, errs, err := v.MeasureRows(kernels.Reference(), m)
+		if err != nil || tap.Elements != 8*256 || len(errs) != 8 || !(tap.RelL2() > 0.005 && tap.RelL2() < 0.2) {
+			t.Errorf("%s: %v, %d elements, rel_l2 %v", h.Name, err, tap.Elements, tap.RelL2())
+		}
+		rel[h.Name] = tap.Rel2()
+	}
+	for _, less := range [][2]string{
+		{"fp8", "nvfp4"}, {"fp8-channel", "mxfp4"}, {"nvfp4+sweep", "nvfp4"}, {"nvfp4", "mxfp4"}, {"int4-g32", "int4-g128"}, {"int4-g128", "int4-channel"},
+	} {
+		if rel[less[0]] >= rel[less[1]] {
+			t.Errorf("%s has a rel2 of %v, %s of %v", less[0], rel[less[0]], less[1], rel[less[1]])
 		}
 	}
 }
