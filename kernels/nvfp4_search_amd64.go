@@ -51,51 +51,71 @@ func (j *nvfp4Job) searchArgs() (a nvfp4SearchArgs, ok bool) {
 	return a, true
 }
 
-// searchKernel does whole groups of blocks.
-type searchKernel func(args *uint32, src *byte, amax *uint32, scales, choices *byte, groups int)
+// searchKernel is a search that does whole groups of blocks. It is no function
+// value, so that its arguments need not go to the heap.
+type searchKernel uint8
 
-// searchInGroups is a search by a kernel that takes blocks in groups of lanes.
-// What is left over goes through a group of its own, filled up with zeros.
-func searchInGroups(kernel searchKernel, lanes int) func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) {
-	return func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) {
-		args, ok := j.searchArgs()
-		if !ok {
-			nvfp4ChooseRef(j, src, amax, scales, choices)
-			return
-		}
-		n := len(amax)
-		stride := BlockNVFP4 * j.element.Size()
-		src, scales, choices = src[:n*stride], scales[:n], choices[:n]
-		groups := n / lanes
-		if groups > 0 {
-			kernel(&args.element, &src[0], &amax[0], &scales[0], &choices[0], groups)
-		}
-		done := groups * lanes
-		if done == n {
-			return
-		}
-		var rest struct {
-			src             [maxSearchLanes * BlockNVFP4 * 4]byte
-			amax            [maxSearchLanes]uint32
-			scales, choices [maxSearchLanes]byte
-		}
-		copy(rest.src[:], src[done*stride:])
-		copy(rest.amax[:], amax[done:])
-		kernel(&args.element, &rest.src[0], &rest.amax[0], &rest.scales[0], &rest.choices[0], 1)
-		copy(scales[done:], rest.scales[:])
-		copy(choices[done:], rest.choices[:])
+const (
+	listAVX2 searchKernel = iota
+	listAVX512
+	sweepAVX2
+	sweepAVX512
+)
+
+func (k searchKernel) lanes() int {
+	if k == listAVX512 || k == sweepAVX512 {
+		return 16
 	}
+	return 8
 }
 
 const maxSearchLanes = 16
 
+func (k searchKernel) run(a *nvfp4SearchArgs, src *byte, amax *uint32, scales, choices *byte, groups int) {
+	switch k {
+	case listAVX2:
+		nvfp4ListAVX2(&a.element, src, amax, scales, choices, groups)
+	case listAVX512:
+		nvfp4ListAVX512(&a.element, src, amax, scales, choices, groups)
+	case sweepAVX2:
+		nvfp4SweepAVX2(&a.element, src, amax, scales, choices, groups)
+	case sweepAVX512:
+		nvfp4SweepAVX512(&a.element, src, amax, scales, choices, groups)
+	}
+}
+
+// choose is nvfp4ChooseRef. What is left over of whole groups goes through one
+// more, filled up with zeros.
+func (k searchKernel) choose(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) {
+	args, ok := j.searchArgs()
+	if !ok {
+		nvfp4ChooseRef(j, src, amax, scales, choices)
+		return
+	}
+	n, lanes := len(amax), k.lanes()
+	stride := BlockNVFP4 * j.element.Size()
+	src, scales, choices = src[:n*stride], scales[:n], choices[:n]
+	groups := n / lanes
+	if groups > 0 {
+		k.run(&args, &src[0], &amax[0], &scales[0], &choices[0], groups)
+	}
+	done := groups * lanes
+	if done == n {
+		return
+	}
+	var rest struct {
+		src             [maxSearchLanes * BlockNVFP4 * 4]byte
+		amax            [maxSearchLanes]uint32
+		scales, choices [maxSearchLanes]byte
+	}
+	copy(rest.src[:], src[done*stride:])
+	copy(rest.amax[:], amax[done:])
+	k.run(&args, &rest.src[0], &rest.amax[0], &rest.scales[0], &rest.choices[0], 1)
+	copy(scales[done:], rest.scales[:])
+	copy(choices[done:], rest.choices[:])
+}
+
 func init() {
-	avx2Kernels = append(avx2Kernels, func(s *Set) {
-		s.nvfp4List = searchInGroups(nvfp4ListAVX2, 8)
-		s.nvfp4Sweep = searchInGroups(nvfp4SweepAVX2, 8)
-	})
-	avx512Kernels = append(avx512Kernels, func(s *Set) {
-		s.nvfp4List = searchInGroups(nvfp4ListAVX512, 16)
-		s.nvfp4Sweep = searchInGroups(nvfp4SweepAVX512, 16)
-	})
+	avx2Kernels = append(avx2Kernels, func(s *Set) { s.nvfp4List, s.nvfp4Sweep = listAVX2.choose, sweepAVX2.choose })
+	avx512Kernels = append(avx512Kernels, func(s *Set) { s.nvfp4List, s.nvfp4Sweep = listAVX512.choose, sweepAVX512.choose })
 }
