@@ -68,7 +68,7 @@ func (w *nvfp4Block) loadPart(e Element, src []byte) (amax uint32, nan, inf int6
 // f32. A step that underflowed to 0 gives codes 0.
 //
 // Products of two f32 are exact in f64, so that it makes no difference whether
-// the compiler fuses them with the additions; (w−q)² is not.
+// the compiler fuses them with the additions; (w−q)² is not, and is fused.
 func (j *nvfp4Job) encode(w *nvfp4Block, step float32, codes []byte) {
 	t := &j.tap
 	codes = codes[:BlockNVFP4/2]
@@ -88,22 +88,18 @@ func (j *nvfp4Job) encode(w *nvfp4Block, step float32, codes []byte) {
 		t.errors[errorBin(x1-v1)&63]++
 		q[i&15], q[(i+1)&15] = float32(v0*step), float32(v1*step)
 	}
-	worst := t.worst
-	for i := range t.lanes {
-		l := &t.lanes[i]
-		w0, q0 := float64(w[i]), float64(q[i])
-		w1, q1 := float64(w[i+8]), float64(q[i+8])
+	l := &t.lanes
+	for i := range l.w2 {
+		w0, q0 := float64(w[2*i]), float64(q[2*i])
+		w1, q1 := float64(w[2*i+1]), float64(q[2*i+1])
 		e0, e1 := w0-q0, w1-q1
-		worst = max(worst, math.Float64bits(e0)&^signF64, math.Float64bits(e1)&^signF64)
-		l.w2 += w0*w0 + w1*w1
-		l.q2 += q0*q0 + q1*q1
-		l.wq += w0*q0 + w1*q1
-		l.e2 += float64(e0*e0) + float64(e1*e1)
+		l.w2[i] = l.w2[i] + w0*w0 + w1*w1
+		l.q2[i] = l.q2[i] + q0*q0 + q1*q1
+		l.wq[i] = l.wq[i] + w0*q0 + w1*q1
+		l.e2[i] = math.FMA(e1, e1, math.FMA(e0, e0, l.e2[i]))
+		l.worst[i] = max(l.worst[i], math.Abs(e0), math.Abs(e1))
 	}
-	t.worst = worst
 }
-
-const signF64 = 1 << 63
 
 // Signed error bins: errorZero holds |d| < 1/16, the sixteen on either side
 // are 1/16 wide, errorFar takes what is further off than 1 (and 1/16).

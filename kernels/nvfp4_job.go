@@ -63,6 +63,14 @@ type nvfp4Job struct {
 	choices [nvfp4Chunk]byte
 	codes   [nvfp4Chunk * BlockNVFP4 / 2]byte
 	scales  [nvfp4Chunk]byte
+	bins    [nvfp4Chunk * BlockNVFP4 / 2]byte // error bins of elements, four bits each
+
+	// A few blocks for a kernel that takes more at a time.
+	rest struct {
+		src         [4 * BlockNVFP4 * 4]byte
+		scales      [4]byte
+		codes, bins [4 * BlockNVFP4 / 2]byte
+	}
 }
 
 var nvfp4Jobs = sync.Pool{New: func() any { return new(nvfp4Job) }}

@@ -2,22 +2,32 @@ package kernels
 
 import "math"
 
-// nvfp4Lane holds running sums of every eighth element of a row.
+// nvfp4Lane holds the sums of a record, or of a part of it.
 type nvfp4Lane struct{ w2, q2, wq, e2 float64 }
 
-// nvfp4Tap gathers what becomes a Tap. Sums are f64 in a stated order: a block
-// adds the terms of its elements i and i+8, summed, to lane i; a short last
-// block is filled up with zeros. At the end of a row the lanes are added as
+// nvfp4Lanes are eight running sums over every eighth pair of elements of a row,
+// and what else a kernel for whole blocks keeps by lane.
+type nvfp4Lanes struct {
+	w2, q2, wq, e2 [8]float64
+	worst          [8]float64 // largest |w−q|
+	far            [16]uint32 // errors in bin ErrorBins-1, two counts of 16 bits each: a kernel leaves them to its caller
+}
+
+// nvfp4Tap gathers what becomes a Tap. Sums are f64 in a stated order: lane i
+// adds the terms of a block's element 2i, then those of element 2i+1, block by
+// block; (w−q)² is added unrounded, by a fused multiply-add. A short last block
+// is filled up with zeros. At the end of a row the lanes are added as
 // ((0+4)+(2+6)) + ((1+5)+(3+7)), and rows in their order.
 type nvfp4Tap struct {
-	lanes [8]nvfp4Lane
-	total nvfp4Lane
+	lanes             nvfp4Lanes
+	total             nvfp4Lane
+	codeBits, binBits nibbleCounts // what kernels in assembly count instead of pairs and errors
 
 	elements, blocks, nan, inf, zeroBlocks int64
 	padding                                int64 // zeros in blocks that stand for no finite element
 
-	worst uint64 // largest |w−q|, f64 bits
-	amax  uint32 // largest |w|, f32 bits
+	worst float64 // largest |w−q|
+	amax  uint32  // largest |w|, f32 bits
 
 	pairs      [256]int64 // use of packed bytes, which gives the use of codes
 	errors     [64]int64  // see errorBin
@@ -99,13 +109,15 @@ func countAbove(w *nvfp4Block, limit uint32) (n uint32) {
 // endRow adds the lanes to the totals and returns the row's Σw² and Σ(w−q)².
 func (t *nvfp4Tap) endRow() (w2, e2 float64) {
 	l := &t.lanes
-	w2 = ((l[0].w2 + l[4].w2) + (l[2].w2 + l[6].w2)) + ((l[1].w2 + l[5].w2) + (l[3].w2 + l[7].w2))
-	e2 = ((l[0].e2 + l[4].e2) + (l[2].e2 + l[6].e2)) + ((l[1].e2 + l[5].e2) + (l[3].e2 + l[7].e2))
+	w2, e2 = addLanes(&l.w2), addLanes(&l.e2)
 	t.total.w2 += w2
 	t.total.e2 += e2
-	t.total.q2 += ((l[0].q2 + l[4].q2) + (l[2].q2 + l[6].q2)) + ((l[1].q2 + l[5].q2) + (l[3].q2 + l[7].q2))
-	t.total.wq += ((l[0].wq + l[4].wq) + (l[2].wq + l[6].wq)) + ((l[1].wq + l[5].wq) + (l[3].wq + l[7].wq))
-	*l = [8]nvfp4Lane{}
+	t.total.q2 += addLanes(&l.q2)
+	t.total.wq += addLanes(&l.wq)
+	for _, e := range l.worst {
+		t.worst = max(t.worst, e)
+	}
+	*l = nvfp4Lanes{}
 	return w2, e2
 }
 
@@ -114,7 +126,7 @@ func (t *nvfp4Tap) record(scale2 float64) Tap {
 	r := Tap{
 		Elements: t.elements, Blocks: t.blocks, NaN: t.nan, Inf: t.inf,
 		SumW2: t.total.w2, SumQ2: t.total.q2, SumWQ: t.total.wq, SumE2: t.total.e2,
-		MaxAbsErr:   math.Float64frombits(t.worst),
+		MaxAbsErr:   t.worst,
 		Amax:        float64(math.Float32frombits(t.amax)),
 		GlobalScale: scale2,
 		ScaleHigh:   t.scaleHigh, ScaleLow: t.scaleLow, ZeroBlocks: t.zeroBlocks,
@@ -131,6 +143,8 @@ func (t *nvfp4Tap) record(scale2 float64) Tap {
 	}
 	r.Errors[0] = t.errors[errorZero]
 	r.Errors[ErrorBins-1] += t.errors[errorFar]
+	t.codeBits.addTo(r.Codes[:])
+	t.binBits.addTo(r.Errors[:])
 	// Zeros that stand for no finite element went in as code 0 without error.
 	r.Codes[0] -= t.padding
 	r.Errors[0] -= t.padding
