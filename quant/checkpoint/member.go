@@ -67,6 +67,7 @@ func SetMember(text []byte, key string, value []byte) ([]byte, error) {
 // lines where its neighbours are.
 func indentLike(gap, value []byte) ([]byte, error) {
 	var out bytes.Buffer
+	value = bytes.TrimSpace(value)
 	i := bytes.LastIndexByte(gap, '\n')
 	if i < 0 {
 		err := json.Compact(&out, value)

@@ -12,7 +12,9 @@ import (
 const modelOptVersion = "0.47.0"
 
 // modelOptAlgos are ModelOpt's names of the formats.
-var modelOptAlgos = map[string]string{"nvfp4": "W4A16_NVFP4"}
+var modelOptAlgos = map[string]string{
+	"nvfp4": "W4A16_NVFP4", "fp8": "FP8", "fp8-channel": "FP8_PER_CHANNEL_PER_TOKEN", "fp8-block128": "FP8_PB_WO",
+}
 
 type producer struct {
 	Name    string `json:"name"`
@@ -39,9 +41,10 @@ type modelOptGroup struct {
 func (b *planner) modelOptConfig(ignore []string) (json.RawMessage, []Text, error) {
 	algo, exclude := modelOptAlgos[b.Spec.Format], summarize(ignore, b.Modules)
 	by := producer{"modelopt", modelOptVersion}
-	group := 0
-	if b.format.Scope == kernels.ScopeGroup {
-		group = b.format.Group
+	group := b.format.Group // 0 where a scale is that of a row or of the tensor
+	weights := modelOptWeights{NumBits: b.format.Bits, Type: "float", GroupSize: group}
+	if b.format.Scope == kernels.ScopeChannel {
+		weights.Strategy = "channel"
 	}
 	hf, err := marshal(struct {
 		Producer     producer `json:"producer"`
@@ -55,14 +58,14 @@ func (b *planner) modelOptConfig(ignore []string) (json.RawMessage, []Text, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	weights := modelOptWeights{NumBits: b.format.Bits, Type: "float", GroupSize: group}
 	config, err := marshal(struct {
 		Groups   map[string]modelOptGroup `json:"config_groups"`
 		Ignore   []string                 `json:"ignore"`
 		Algo     string                   `json:"quant_algo"`
 		Producer producer                 `json:"producer"`
 		Method   string                   `json:"quant_method"`
-	}{map[string]modelOptGroup{"group_0": {weights, []string{"Linear"}}}, exclude, algo, by, "modelopt"})
+		Receipt  receipt                  `json:"quantscope"`
+	}{map[string]modelOptGroup{"group_0": {weights, []string{"Linear"}}}, exclude, algo, by, "modelopt", b.receipt()})
 	return config, []Text{{modelOptName, hf}}, err
 }
 

@@ -15,6 +15,7 @@ import (
 // that holds them.
 func (b *planner) ignored() []string {
 	names := map[string]bool{}
+	b.stacks = map[string]bool{}
 	head := false
 	for i := range b.model.Tensors {
 		t, role := &b.model.Tensors[i], &b.model.Roles[i]
@@ -25,6 +26,7 @@ func (b *planner) ignored() []string {
 			continue
 		}
 		if stackedIn(role, t.Name) {
+			b.stacks[expertsOf(t.Name)] = true
 			names[expertsOf(t.Name)] = true
 			continue
 		}

@@ -64,13 +64,46 @@ type packing uint8
 
 const (
 	asIs        packing = iota // the very bytes
-	wordRows                   // 4-bit codes, in rows of whole 32-bit words, as value+8
-	wordColumns                // 4-bit values of 8 rows in a 32-bit word, as value+8
+	wordRows                   // rows filled up to whole 32-bit words
+	wordColumns                // 4-bit values of eight rows in a 32-bit word, as value+8
 )
 
 // schemes is the table of what can be written.
-var schemes = []scheme{
-	{layout: ModelOpt, format: "nvfp4", conventions: []kernels.Convention{kernels.ModelOpt, kernels.ModelOptStatic}, fields: modelOptNVFP4, colUnit: kernels.BlockNVFP4, rowMultiple: 1},
+var schemes = makeSchemes()
+
+func makeSchemes() []scheme {
+	modelOpt := []kernels.Convention{kernels.ModelOpt}
+	ct := []kernels.Convention{kernels.CT32, kernels.CT}
+	table := []scheme{
+		{layout: ModelOpt, format: "nvfp4", conventions: []kernels.Convention{kernels.ModelOpt, kernels.ModelOptStatic}, fields: modelOptNVFP4, colUnit: kernels.BlockNVFP4},
+		{layout: ModelOpt, format: "fp8", conventions: modelOpt, fields: modelOptFP8},
+		{layout: ModelOpt, format: "fp8-channel", conventions: modelOpt, fields: modelOptFP8},
+		{layout: ModelOpt, format: "fp8-block128", conventions: modelOpt, fields: modelOptFP8, rowUnit: 128, colUnit: 128, rowMultiple: 128},
+		{layout: CompressedTensors, format: "nvfp4", conventions: ct, fields: ctNVFP4, colUnit: kernels.BlockNVFP4},
+		{layout: CompressedTensors, format: "mxfp4", conventions: ct, fields: ctMXFP4, colUnit: 32},
+		{layout: CompressedTensors, format: "fp8", conventions: ct, fields: ctFP8},
+		{layout: CompressedTensors, format: "fp8-channel", conventions: ct, fields: ctFP8},
+		{layout: CompressedTensors, format: "fp8-block128", conventions: ct, fields: ctFP8, rowMultiple: 128},
+	}
+	for _, f := range kernels.Formats() {
+		if f.Element != "int4" {
+			continue
+		}
+		s := scheme{layout: CompressedTensors, format: f.Name, conventions: ct, fields: ctInt4, colUnit: f.Group}
+		if f.MinBits > 0 {
+			s.rowMultiple = rowsPerWord
+		}
+		table = append(table, s)
+	}
+	for _, f := range kernels.Formats() {
+		if f.Element == "int4" && f.MinBits > 0 {
+			table = append(table, scheme{layout: Own, format: f.Name, conventions: []kernels.Convention{kernels.Own}, fields: ownInt4})
+		}
+	}
+	for i := range table {
+		table[i].rowMultiple = max(table[i].rowMultiple, 1)
+	}
+	return table
 }
 
 // Layouts lists the layouts.

@@ -76,7 +76,7 @@ func (c *chunk) bytes(f field, buf []byte) (data []byte, offset int64) {
 	switch f.kind {
 	case Codes:
 		if f.pack == wordRows {
-			row := (c.cols + 7) / 8 * 4
+			row := (c.cols + rowsPerWord - 1) / rowsPerWord * 4
 			return c.words(buf, row), int64(c.first) * int64(row)
 		}
 		return c.out.Codes, int64(c.first) * int64(c.codeBytes)
@@ -85,7 +85,7 @@ func (c *chunk) bytes(f field, buf []byte) (data []byte, offset int64) {
 	case Mins:
 		return c.out.Mins, scaleRow * int64(c.minBytes)
 	case ZeroPoints:
-		return c.columnWords(buf), int64(c.first/8) * int64(c.scalesOfRow) * 4
+		return c.columnWords(buf), int64(c.first/rowsPerWord) * int64(c.scalesOfRow) * 4
 	}
 	if c.first != 0 {
 		return nil, 0
@@ -97,16 +97,16 @@ func (c *chunk) bytes(f field, buf []byte) (data []byte, offset int64) {
 	return binary.LittleEndian.AppendUint64(buf, uint64(c.cols)), 0
 }
 
-// words makes rows of whole words from rows of bytes: value+8 in each nibble,
-// which is what flips the top bit of a two's complement one, and 0 in those
-// beyond the last column.
+// words fills rows of nibbles up to whole words. What lies beyond the last
+// column is 0.
 func (c *chunk) words(buf []byte, row int) []byte {
+	if row == c.codeBytes && c.cols%2 == 0 {
+		return c.out.Codes
+	}
 	buf = append(buf[:0], make([]byte, c.n*row)...)
 	for r := range c.n {
-		src, dst := c.out.Codes[r*c.codeBytes:(r+1)*c.codeBytes], buf[r*row:]
-		for i, b := range src {
-			dst[i] = b ^ 0x88
-		}
+		dst := buf[r*row:]
+		copy(dst, c.out.Codes[r*c.codeBytes:(r+1)*c.codeBytes])
 		if c.cols%2 != 0 {
 			dst[c.codeBytes-1] &= 0x0f
 		}
@@ -114,16 +114,19 @@ func (c *chunk) words(buf []byte, row int) []byte {
 	return buf
 }
 
+// rowsPerWord is how many 4-bit values share a 32-bit word.
+const rowsPerWord = 8
+
 // columnWords packs eight rows of 4-bit values into a word each, row 8i in the
 // low nibble, as value+8; rows beyond the last are 0.
 func (c *chunk) columnWords(buf []byte) []byte {
 	groups := c.scalesOfRow
-	buf = append(buf[:0], make([]byte, (c.n+7)/8*groups*4)...)
+	buf = append(buf[:0], make([]byte, (c.n+rowsPerWord-1)/rowsPerWord*groups*4)...)
 	for r := range c.n {
 		for g := range groups {
 			value := uint32(c.out.Mins[r*groups+g]+8) & 15
-			at := buf[(r/8*groups+g)*4:]
-			binary.LittleEndian.PutUint32(at, binary.LittleEndian.Uint32(at)|value<<(r%8*4))
+			at := buf[(r/rowsPerWord*groups+g)*4:]
+			binary.LittleEndian.PutUint32(at, binary.LittleEndian.Uint32(at)|value<<(r%rowsPerWord*4))
 		}
 	}
 	return buf

@@ -137,6 +137,7 @@ type planner struct {
 	model  *topology.Model
 	taken  map[string][]int // matrices of each tensor
 	byName map[string]bool  // names of tensors in the export
+	stacks map[string]bool  // modules of experts that stay in one tensor
 }
 
 // targets finds the tensor and the module of every matrix.

@@ -128,7 +128,7 @@ func (w *Writer) Store(matrix, firstRow int, out *kernels.Output, global float32
 	defer buffers.Put(buf)
 	for _, fd := range pl.fields {
 		data, offset := c.bytes(fd.field, *buf)
-		if fd.pack != asIs {
+		if fd.kind == ZeroPoints || fd.kind == Global || fd.kind == Shape {
 			*buf = data
 		}
 		if len(data) == 0 {
