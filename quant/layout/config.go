@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 )
 
@@ -31,10 +32,21 @@ type config struct {
 	method  string
 	algo    string // ModelOpt's quant_algo
 	format  string // compressed-tensors' format
-	variant string
+	receipt Receipt
 	groups  []configGroup
 	entries []Entry
-	block   [2]int // weight_block_size: rows and columns of a tile
+	block   block // weight_block_size
+}
+
+// Receipt is what quantscope writes into the config of its exports: how the
+// weights were made, which the layouts' own words do not say. Fields are as they
+// stand there, "" where they are missing.
+type Receipt struct {
+	Variant    string `json:"variant"`
+	Format     string `json:"format"`
+	Method     string `json:"method"`
+	Convention string `json:"convention"`
+	Globals    string `json:"global_scale"` // shared or tensor
 }
 
 // configGroup is what a config says of the modules that its targets match.
@@ -48,12 +60,37 @@ type configGroup struct {
 // weightArgs is compressed-tensors' QuantizationArgs of weights, which ModelOpt
 // and quantscope write too.
 type weightArgs struct {
-	Bits           int    `json:"num_bits"`
-	Type           string `json:"type"`
-	Strategy       string `json:"strategy"`
-	GroupSize      *int   `json:"group_size"`
-	Symmetric      *bool  `json:"symmetric"`
-	BlockStructure []int  `json:"block_structure"`
+	Bits      int    `json:"num_bits"`
+	Type      string `json:"type"`
+	Strategy  string `json:"strategy"`
+	GroupSize *int   `json:"group_size"`
+	Symmetric *bool  `json:"symmetric"`
+	Block     block  `json:"block_structure"`
+}
+
+// block is rows and columns of a tile, which older configs write as 128x128;
+// zeros where there is none.
+type block [2]int
+
+func (b *block) UnmarshalJSON(data []byte) error {
+	var sides []int
+	var text string
+	switch {
+	case json.Unmarshal(data, &text) == nil && text != "":
+		if _, err := fmt.Sscanf(text, "%dx%d", &b[0], &b[1]); err != nil {
+			return fmt.Errorf("block %q is not of the form 128x128", text)
+		}
+	case json.Unmarshal(data, &sides) != nil:
+		return fmt.Errorf("block %s is no list of two sides", data)
+	case len(sides) == 2:
+		*b = block{sides[0], sides[1]}
+	case len(sides) != 0:
+		return fmt.Errorf("block %s has %d sides", data, len(sides))
+	}
+	if b[0] < 0 || b[1] < 0 || b[0] > 1<<20 || b[1] > 1<<20 {
+		return fmt.Errorf("block %s is no size", data)
+	}
+	return nil
 }
 
 // quantJSON is quantization_config, of whichever method.
@@ -61,14 +98,18 @@ type quantJSON struct {
 	Method     string                     `json:"quant_method"`
 	Algo       string                     `json:"quant_algo"`
 	Format     string                     `json:"format"`
-	Variant    string                     `json:"variant"`
 	Ignore     []string                   `json:"ignore"`
 	Exclude    []string                   `json:"exclude_modules"`
 	NotConvert []string                   `json:"modules_to_not_convert"`
 	Groups     map[string]json.RawMessage `json:"config_groups"`
 	Layers     map[string]json.RawMessage `json:"quantized_layers"`
-	Block      []int                      `json:"weight_block_size"`
-	GroupSize  *int                       `json:"group_size"`
+	Block      block                      `json:"weight_block_size"`
+	Receipt    Receipt                    `json:"quantscope"`
+
+	// Of quantscope's own layout, which has one group.
+	Targets   []string `json:"targets"`
+	Bits      int      `json:"bits"`
+	GroupSize *int     `json:"group_size"`
 }
 
 type groupJSON struct {
@@ -135,10 +176,7 @@ func parseConfig(file string, raw []byte) (*config, error) {
 	if err := json.Unmarshal(raw, &q); err != nil {
 		return nil, err
 	}
-	c := &config{file: file, method: q.Method, algo: q.Algo, format: q.Format, variant: q.Variant}
-	if len(q.Block) == 2 {
-		c.block = [2]int{q.Block[0], q.Block[1]}
-	}
+	c := &config{file: file, method: q.Method, algo: q.Algo, format: q.Format, receipt: q.Receipt, block: q.Block}
 	names := make([]string, 0, len(q.Groups))
 	for name := range q.Groups {
 		names = append(names, name)
@@ -148,6 +186,9 @@ func parseConfig(file string, raw []byte) (*config, error) {
 		if err := c.addGroup(name, q.Groups[name]); err != nil {
 			return nil, fmt.Errorf("config_groups.%s: %w", name, err)
 		}
+	}
+	if len(q.Targets) > 0 && c.method == Quantscope {
+		c.addTargets("quantization_config", q.Targets, &weightArgs{Bits: q.Bits, Type: "int", GroupSize: q.GroupSize})
 	}
 	if len(q.Layers) > 0 && len(q.Groups) == 0 {
 		c.addLayers(q.Layers)
@@ -178,17 +219,22 @@ func (c *config) addGroup(name string, raw json.RawMessage) error {
 	} else if err := json.Unmarshal(raw, &g); err != nil {
 		return err
 	}
-	section := "config_groups." + name
+	c.addTargets("config_groups."+name, g.Targets, g.Weights)
+	return nil
+}
+
+// addTargets adds a group by its targets and what it says of weights, which may
+// be nil.
+func (c *config) addTargets(section string, targets []string, weights *weightArgs) {
 	group := configGroup{name: section, first: len(c.entries)}
-	if g.Weights != nil {
-		group.weights, group.stated = *g.Weights, g.Weights.Bits > 0
+	if weights != nil {
+		group.weights, group.stated = *weights, weights.Bits > 0
 	}
-	for _, t := range g.Targets {
+	for _, t := range targets {
 		c.entries = append(c.entries, newEntry(c.file, section+".targets", t, exactOrRegex))
 	}
 	group.last = len(c.entries)
 	c.groups = append(c.groups, group)
-	return nil
 }
 
 // addLayers adds ModelOpt's list of layers, which stands for targets.
@@ -226,8 +272,13 @@ func (g *configGroup) contradiction(m *Module) string {
 	if w.Symmetric != nil && m.format.Element == "int4" && *w.Symmetric != (m.format.MinBits == 0) {
 		said = append(said, fmt.Sprintf("symmetric %t", *w.Symmetric))
 	}
-	if len(w.BlockStructure) == 2 && m.tileR > 0 && (w.BlockStructure[0] != m.tileR || w.BlockStructure[1] != m.tileC) {
-		said = append(said, fmt.Sprintf("block_structure %v", w.BlockStructure))
+	if want := scopeOf[w.Strategy]; m.format.Element == "e4m3" && w.Strategy != "" && want != m.format.Scope {
+		said = append(said, "strategy "+w.Strategy)
 	}
 	return strings.Join(said, ", ")
+}
+
+// scopeOf are the strategies of compressed-tensors as scopes of scales.
+var scopeOf = map[string]kernels.Scope{
+	"tensor": kernels.ScopeTensor, "channel": kernels.ScopeChannel, "group": kernels.ScopeGroup, "tensor_group": kernels.ScopeGroup, "block": kernels.ScopeTile,
 }

@@ -1,8 +1,6 @@
 package layout
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -30,17 +28,24 @@ type need struct {
 var (
 	u8    = []checkpoint.DType{checkpoint.U8}
 	i32   = []checkpoint.DType{checkpoint.I32}
+	i64   = []checkpoint.DType{checkpoint.I64}
 	e4m3  = []checkpoint.DType{checkpoint.F8E4M3}
 	f32   = []checkpoint.DType{checkpoint.F32}
+	bf16  = []checkpoint.DType{checkpoint.BF16}
 	wide  = []checkpoint.DType{checkpoint.F32, checkpoint.BF16}
-	e8m0  = []checkpoint.DType{checkpoint.U8, checkpoint.F8E8M0}
-	whole = []checkpoint.DType{checkpoint.I64}
+	power = []checkpoint.DType{checkpoint.U8, checkpoint.F8E8M0}
 )
 
 // forms is the table. No two rows fit the same tensors.
 var forms = []form{
 	{ModelOpt, "nvfp4", []need{{"weight", u8}, {"weight_scale", e4m3}, {"weight_scale_2", f32}}, buildNVFP4},
 	{CompressedTensors, "nvfp4", []need{{"weight_packed", u8}, {"weight_scale", e4m3}, {"weight_global_scale", f32}}, buildNVFP4},
+	{CompressedTensors, "mxfp4", []need{{"weight_packed", u8}, {"weight_scale", power}}, buildMXFP4},
+	{MXFP4, "mxfp4", []need{{"blocks", u8}, {"scales", power}}, buildBlocks},
+	{"", "fp8", []need{{"weight", e4m3}, {"weight_scale", wide}}, buildFP8}, // ModelOpt and compressed-tensors
+	{FP8, "fp8 in tiles", []need{{"weight", e4m3}, {"weight_scale_inv", f32}}, buildTiles},
+	{CompressedTensors, "int4", []need{{"weight_packed", i32}, {"weight_scale", wide}, {"weight_shape", i64}}, buildWords},
+	{Quantscope, "int4", []need{{"weight_packed", u8}, {"weight_scale", bf16}, {"weight_min", bf16}}, buildOwn},
 }
 
 func knownForms() string {
@@ -50,7 +55,7 @@ func knownForms() string {
 		for _, n := range f.needs {
 			params = append(params, n.param)
 		}
-		names = append(names, f.method+" "+f.name+": "+strings.Join(params, "+"))
+		names = append(names, strings.TrimSpace(f.method+" "+f.name)+": "+strings.Join(params, "+"))
 	}
 	return strings.Join(names, "; ")
 }
@@ -169,15 +174,19 @@ func sortedParams(g *group) []string {
 
 // addScales gives each module its scales, which are rows by columns, after
 // experts where the codes are.
-func addScales(ms []Module, t *checkpoint.Tensor, rows, cols int64) (place, error) {
+func addScales(ms []Module, t *checkpoint.Tensor, rows, cols int64) error {
 	want := []int64{rows, cols}
 	if ms[0].Expert >= 0 {
 		want = []int64{int64(len(ms)), rows, cols}
 	}
 	if !slices.Equal(t.Shape, want) {
-		return place{}, fmt.Errorf("%s is %v, want %v", t.Name, t.Shape, want)
+		return fmt.Errorf("%s is %v, want %v", t.Name, t.Shape, want)
 	}
-	return place{t: t, row: cols * int64(t.DType.Bits()) / 8}, nil
+	row := cols * int64(t.DType.Bits()) / 8
+	for i := range ms {
+		ms[i].scales = place{t: t, off: int64(i) * rows * row, row: row}
+	}
+	return nil
 }
 
 // addGlobal gives each module its scale of one number: one of all, or one an
@@ -200,46 +209,3 @@ func addGlobal(ms []Module, t *checkpoint.Tensor) error {
 
 // ceil is ⌈n/d⌉.
 func ceil(n, d int64) int64 { return (n + d - 1) / d }
-
-// buildNVFP4 reads [outputs, inputs/2] codes with [outputs, inputs/16] scales.
-func buildNVFP4(o *opener, f *form, g *group) ([]Module, error) {
-	codes := g.params[f.needs[0].param]
-	s, err := codesShape(codes)
-	if err != nil {
-		return nil, err
-	}
-	spec := kernels.Spec{Format: "nvfp4", Convention: kernels.ModelOpt}
-	if f.method == CompressedTensors {
-		spec.Convention = kernels.CT
-	}
-	cols := 2 * s.stored
-	ms, err := o.start(f, g, s, cols, spec)
-	if err != nil {
-		return nil, err
-	}
-	scales, err := addScales(ms, g.params["weight_scale"], s.rows, ceil(cols, kernels.BlockNVFP4))
-	if err != nil {
-		return nil, err
-	}
-	for i := range ms {
-		ms[i].scales = scales
-		ms[i].scales.off = int64(i) * s.rows * scales.row
-	}
-	return ms, addGlobal(ms, g.params[f.needs[2].param])
-}
-
-// readInts reads a small tensor of I64.
-func (o *opener) readInts(t *checkpoint.Tensor, n int) ([]int64, error) {
-	if t.DType != checkpoint.I64 || t.Elements() != int64(n) {
-		return nil, fmt.Errorf("%s is %s %v, want %d of I64", t.Name, t.DType, t.Shape, n)
-	}
-	raw := make([]byte, 8*n)
-	if err := o.ck.ReadAt(context.Background(), t, 0, raw); err != nil {
-		return nil, err
-	}
-	out := make([]int64, n)
-	for i := range out {
-		out[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
-	}
-	return out, nil
-}

@@ -14,6 +14,7 @@
 package layout
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,9 +26,9 @@ import (
 
 // Layout is the quantized part of an opened checkpoint.
 type Layout struct {
-	Method  string // quant_method of the config; "" where no config says
-	File    string // that the config was read from; "" where there is none
-	Variant string // that quantscope exported, "" where the config does not say
+	Method  string  // quant_method of the config; "" where no config says
+	File    string  // that the config was read from; "" where there is none
+	Receipt Receipt // of quantscope's own exports, empty else
 
 	Modules  []Module  // in the order of the files
 	Entries  []Entry   // patterns of the config, in their order
@@ -56,7 +57,8 @@ type Module struct {
 	scales place
 	mins   place
 	global place
-	packed bool // codes are int32 words of code+8
+	words  bool // codes are rows of int32 words
+	zeros  bool // mins are zero points, packed along the outputs
 	tileR  int  // rows and columns of a tile, where the format has tiles
 	tileC  int
 }
@@ -96,7 +98,7 @@ func Open(ck *checkpoint.Checkpoint, model *topology.Model) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Layout{Method: declared.method, File: declared.file, Variant: declared.variant, byName: map[string]int{}}
+	l := &Layout{Method: declared.method, File: declared.file, Receipt: declared.receipt, byName: map[string]int{}}
 	o := &opener{Layout: l, ck: ck, model: model, config: declared}
 	o.gather()
 	o.modules()
@@ -176,8 +178,12 @@ func (o *opener) modules() {
 		}
 		found, err := f.build(o, f, g)
 		if err != nil {
+			id := Incomplete
+			if errors.Is(err, kernels.ErrUnknownFormat) || errors.Is(err, kernels.ErrUnsupported) {
+				id = UnknownForm
+			}
 			o.unread(g)
-			o.findf(Incomplete, g.first, "%s as %s stores it: %v", f.name, f.method, err)
+			o.findf(id, g.first, "is %s: %v", f.name, err)
 			continue
 		}
 		for _, m := range found {

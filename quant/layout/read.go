@@ -23,10 +23,22 @@ type place struct {
 type Stored struct {
 	Codes, Scales, Mins []byte
 	Global              float32 // as stored; 0 where the layout has none
+
+	words []byte // what is unpacked into Codes or Mins
 }
 
-// RowMultiple is what the first row of a range must be a multiple of.
-func (m *Module) RowMultiple() int { return max(1, m.tileR) }
+// RowMultiple is what the first row of a range must be a multiple of: a tile's
+// height, or the outputs whose zero points share a word.
+func (m *Module) RowMultiple() int {
+	if m.zeros {
+		return 8
+	}
+	return max(1, m.tileR)
+}
+
+// Tile is the rows and columns that share a scale in a format of tiles, 0 and 0
+// in others.
+func (m *Module) Tile() (rows, cols int) { return m.tileR, m.tileC }
 
 // CodeTensor is the stored tensor of the codes.
 func (m *Module) CodeTensor() *checkpoint.Tensor { return m.codes.t }
@@ -35,7 +47,7 @@ func (m *Module) CodeTensor() *checkpoint.Tensor { return m.codes.t }
 func (m *Module) ScaleTensor() *checkpoint.Tensor { return m.scales.t }
 
 // GlobalTensor is the stored tensor of the second-level scale, nil where there
-// is none.
+// is none. A format with one scale a tensor has it here and as its ScaleTensor.
 func (m *Module) GlobalTensor() *checkpoint.Tensor { return m.global.t }
 
 // MinTensor is the stored tensor of minima or zero points, nil where there is
@@ -60,8 +72,12 @@ func (m *Module) Global(ctx context.Context) (float32, error) {
 		return 0, nil
 	}
 	var raw [4]byte
-	if err := m.ck.ReadAt(ctx, m.global.t, m.global.off, raw[:]); err != nil {
+	n := m.global.t.DType.Bits() / 8
+	if err := m.ck.ReadAt(ctx, m.global.t, m.global.off, raw[:n]); err != nil {
 		return 0, err
+	}
+	if n == 2 {
+		return kernels.BF16ToF32(binary.LittleEndian.Uint16(raw[:])), nil
 	}
 	return math.Float32frombits(binary.LittleEndian.Uint32(raw[:])), nil
 }
@@ -87,11 +103,63 @@ func (m *Module) Read(ctx context.Context, s *Stored, first, rows int) error {
 	if s.Global, err = m.Global(ctx); err != nil {
 		return err
 	}
-	if s.Codes, err = m.readPlace(ctx, s.Codes, m.codes, int64(first), int64(rows)); err != nil {
+	if err := m.readCodes(ctx, s, int64(first), int64(rows)); err != nil {
 		return err
 	}
-	s.Scales, err = m.readPlace(ctx, s.Scales, m.scales, int64(first), int64(rows))
+	if err := m.readScales(ctx, s, int64(first), int64(rows)); err != nil {
+		return err
+	}
+	return m.readMins(ctx, s, int64(first), int64(rows))
+}
+
+func (m *Module) readCodes(ctx context.Context, s *Stored, first, rows int64) (err error) {
+	if !m.words {
+		s.Codes, err = m.readPlace(ctx, s.Codes, m.codes, first, rows)
+		return err
+	}
+	if s.words, err = m.readPlace(ctx, s.words, m.codes, first, rows); err != nil {
+		return err
+	}
+	s.Codes = grow(s.Codes, int(rows)*((m.Cols+1)/2))
+	return kernels.UnpackCodesInt32(s.Codes, s.words, int(rows), m.Cols)
+}
+
+// readScales reads the scales of rows: of a tensor that has one it is read with
+// the first of them, as kernels.Pass gives it.
+func (m *Module) readScales(ctx context.Context, s *Stored, first, rows int64) (err error) {
+	switch {
+	case m.format.Scope == kernels.ScopeTensor && first > 0:
+		s.Scales = s.Scales[:0]
+		return nil
+	case m.format.Scope == kernels.ScopeTensor:
+		s.Scales = grow(s.Scales, m.ScaleSize())
+		return m.ck.ReadAt(ctx, m.scales.t, m.scales.off, s.Scales)
+	case m.tileR > 0:
+		first, rows = first/int64(m.tileR), ceil(rows, int64(m.tileR))
+	}
+	s.Scales, err = m.readPlace(ctx, s.Scales, m.scales, first, rows)
 	return err
+}
+
+func (m *Module) readMins(ctx context.Context, s *Stored, first, rows int64) (err error) {
+	if !m.zeros {
+		s.Mins, err = m.readPlace(ctx, s.Mins, m.mins, first, rows)
+		return err
+	}
+	if s.words, err = m.readPlace(ctx, s.words, m.mins, first/8, ceil(rows, 8)); err != nil {
+		return err
+	}
+	groups := int(m.mins.row / 4)
+	s.Mins = grow(s.Mins, int(rows)*groups)
+	return kernels.UnpackZeroPoints(s.Mins, s.words, int(rows), groups, 4)
+}
+
+// grow is buf with n bytes, whose content is whatever it was.
+func grow(buf []byte, n int) []byte {
+	if cap(buf) < n {
+		return make([]byte, n)
+	}
+	return buf[:n]
 }
 
 // readPlace reads rows of one field.
@@ -99,11 +167,7 @@ func (m *Module) readPlace(ctx context.Context, buf []byte, p place, first, rows
 	if p.t == nil {
 		return buf[:0], nil
 	}
-	n := int(rows * p.row)
-	if cap(buf) < n {
-		buf = make([]byte, n)
-	}
-	buf = buf[:n]
+	buf = grow(buf, int(rows*p.row))
 	return buf, m.ck.ReadAt(ctx, p.t, p.off+first*p.row, buf)
 }
 
@@ -122,7 +186,14 @@ func (m *Module) Dequantize(ctx context.Context, dst []float32, first int, s *St
 
 // Decode decodes what Read read.
 func (m *Module) Decode(dst []float32, s *Stored) error {
-	if err := kernels.DequantizeNVFP4(dst, s.Codes, s.Scales, s.Global, m.Spec.Convention, len(dst)/m.Cols, m.Cols); err != nil {
+	rows := len(dst) / m.Cols
+	var err error
+	if m.tileR > 0 {
+		err = kernels.DequantizeFP8Tiles(dst, m.Spec.Convention, rows, m.Cols, m.tileR, m.tileC, s.Codes, s.Scales)
+	} else {
+		err = kernels.Dequantize(dst, m.Spec, rows, m.Cols, s.Codes, s.Scales, s.Mins, s.Global)
+	}
+	if err != nil {
 		return fmt.Errorf("layout: %s: %w", m.Name, err)
 	}
 	return nil
@@ -139,6 +210,9 @@ func (m *Module) ScaleSize() int {
 // Steps decodes the scales of what was read, in their order: what an element
 // code of 1 stands for in each block.
 func (m *Module) Steps(s *Stored) []float32 {
+	if m.format.Scope == kernels.ScopeTensor {
+		return []float32{s.Global}
+	}
 	size := max(m.ScaleSize(), 1)
 	out := make([]float32, 0, len(s.Scales)/size)
 	for k := 0; k+size <= len(s.Scales); k += size {
