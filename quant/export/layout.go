@@ -97,7 +97,7 @@ func makeSchemes() []scheme {
 	}
 	for _, f := range kernels.Formats() {
 		if f.Element == "int4" && f.MinBits > 0 {
-			table = append(table, scheme{layout: Own, format: f.Name, conventions: []kernels.Convention{kernels.Own}, fields: ownInt4})
+			table = append(table, scheme{layout: Own, format: f.Name, conventions: []kernels.Convention{kernels.Own}, fields: ownInt4, colUnit: 2})
 		}
 	}
 	for i := range table {

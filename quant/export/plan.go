@@ -123,7 +123,7 @@ func NewPlan(ck *checkpoint.Checkpoint, model *topology.Model, selection []topol
 	}
 	p.Spec.Global = 0
 	b := &planner{Plan: p, model: model}
-	for _, step := range []func() error{b.targets, b.fused, b.shards, b.texts, b.sum} {
+	for _, step := range []func() error{b.targets, b.fused, b.shards, b.texts, b.advise, b.sum} {
 		if err := step(); err != nil {
 			return nil, err
 		}
