@@ -198,7 +198,7 @@ func exportTo(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, di
 		t.Fatal(err)
 	}
 	defer w.Close()
-	set := kernels.Reference()
+	set := kernels.Best()
 	data := make([]kernels.Matrix, len(plan.Matrices))
 	amax := make([]float32, len(plan.Matrices))
 	for i := range data {
@@ -263,7 +263,7 @@ func readMatrix(t testing.TB, ck *checkpoint.Checkpoint, m *topology.Matrix) ker
 // record is Options.Record of the taps of an export.
 func (e *exported) options(o Options) Options {
 	if o.Set.Name == "" {
-		o.Set = kernels.Reference()
+		o.Set = kernels.Best()
 	}
 	return o
 }

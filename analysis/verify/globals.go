@@ -28,13 +28,12 @@ func (r *run) globals(ctx context.Context) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	groupOf := map[string][]int{}
-	for _, group := range export.SharedGroups(r.model.Matrices) {
-		for _, k := range group {
-			groupOf[r.model.Matrices[k].Name] = group
-		}
-	}
+	groupOf := r.sharedGroups()
 	for _, i := range wrong {
+		if r.layout.Receipt.Globals == export.PerTensor.String() {
+			r.wrongGlobal(i, 0)
+			continue
+		}
 		// The matrices in the output alone, then with those that are not.
 		var partners, absent float32
 		for _, k := range groupOf[r.jobs[i].matrix.Name] {
@@ -55,6 +54,18 @@ func (r *run) globals(ctx context.Context) error {
 		r.wrongGlobal(i, max(partners, absent))
 	}
 	return nil
+}
+
+// sharedGroups are the source's matrices that a server fuses, by the name of
+// each.
+func (r *run) sharedGroups() map[string][]int {
+	out := map[string][]int{}
+	for _, group := range export.SharedGroups(r.model.Matrices) {
+		for _, k := range group {
+			out[r.model.Matrices[k].Name] = group
+		}
+	}
+	return out
 }
 
 // absMax reads a matrix of the source for its largest magnitude; 0 where it
@@ -96,10 +107,12 @@ func (r *run) specsOf(i int) []kernels.Spec {
 
 // gives says whether a largest magnitude gives a module's second-level scale.
 func (r *run) gives(i int, amax float32) bool {
-	return slices.ContainsFunc(r.specsOf(i), func(s kernels.Spec) bool {
-		g, err := export.GlobalScale(s, amax)
-		return err == nil && g == r.sums.measured[i].global
-	})
+	return slices.ContainsFunc(r.specsOf(i), func(s kernels.Spec) bool { return givesGlobal(s, amax, r.sums.measured[i].global) })
+}
+
+func givesGlobal(s kernels.Spec, amax, global float32) bool {
+	g, err := export.GlobalScale(s, amax)
+	return err == nil && g == global
 }
 
 // wrongGlobal reports a second-level scale that the source does not give.

@@ -13,9 +13,8 @@ import (
 
 // found is how the modules of one family were made.
 type found struct {
-	spec    kernels.Spec // without Global
-	known   bool
-	variant string
+	spec  kernels.Spec // without Global
+	known bool
 }
 
 // family groups modules that were made alike: one format in one way of storing
@@ -35,9 +34,9 @@ const (
 // the output's config says, or by trying what is known on a sample.
 func (r *run) method(ctx context.Context) error {
 	r.specs = map[string]found{}
-	named, from := r.Variant, "options"
-	if named == "" {
-		named, from = r.layout.Variant, "config"
+	named, from, err := r.named()
+	if err != nil {
+		return err
 	}
 	samples := map[string][]*job{}
 	var families []string
@@ -52,43 +51,60 @@ func (r *run) method(ctx context.Context) error {
 		}
 		samples[k] = append(samples[k], j)
 	}
-	var v method.Variant
-	if named != "" {
-		var err error
-		if v, err = method.Parse(named); err != nil {
-			if from == "options" {
-				return err
-			}
-			r.note("config.json names the variant %q, which is not known here", named)
-			named = ""
-		}
-	}
 	for _, k := range families {
 		jobs := spread(samples[k], sampleModules)
 		specs := candidates(jobs[0].module)
-		if named != "" && v.Scheme == jobs[0].module.Spec.Format {
-			specs = slices.DeleteFunc(specs, func(s kernels.Spec) bool { return s.Method != v.Spec.Method })
+		stated := named.Name != "" && named.Scheme == jobs[0].module.Spec.Format
+		if stated {
+			specs = slices.DeleteFunc(specs, func(s kernels.Spec) bool { return !r.states(s, named) })
 		}
 		best, share, err := r.infer(ctx, jobs, specs)
 		if err != nil {
 			return err
 		}
-		f := found{spec: best, known: share >= enoughEqual || named != "" && v.Scheme == best.Format && len(specs) > 0}
+		f := found{spec: best, known: len(specs) > 0 && (stated || share >= enoughEqual)}
 		switch {
 		case !f.known:
-			r.note("%s: nothing that is known reproduces it (the nearest, %s, does %.3g %% of a sample), so that codes were held against the nearest ones only", k, specText(best), 100*share)
-		case named != "" && v.Scheme == best.Format:
-			r.rep.Variant, r.rep.From = v.Name, from
+			r.note("%s: nothing that is known here makes it of the source (the nearest, %s, %.3g %% of a sample), so that its codes were held against the nearest ones only", k, specText(best), 100*share)
+		case stated:
+			r.rep.Variant, r.rep.From = named.Name, from
 		default:
-			f.variant = variantOf(best)
-			r.rep.Variant, r.rep.From = f.variant, "found"
+			r.rep.Variant, r.rep.From = variantOf(best), "found"
 		}
-		if f.known && ambiguous(specs) {
-			r.note("%s: the layout does not say whose arithmetic made it; %v reproduces it", k, best.Convention)
+		if f.known {
+			r.rep.Convention = best.Convention.String()
+			if ambiguous(specs) {
+				r.note("%s: neither layout nor config says whose arithmetic made it; that of %v does", k, best.Convention)
+			}
 		}
 		r.specs[k] = f
 	}
 	return nil
+}
+
+// named is the variant that is stated, and who states it; without one its name
+// is "".
+func (r *run) named() (v method.Variant, from string, err error) {
+	name, from := r.Variant, "options"
+	if name == "" {
+		name, from = r.layout.Receipt.Variant, "config"
+	}
+	if name == "" {
+		return v, "", nil
+	}
+	v, err = method.Parse(name)
+	if err != nil && from == "config" {
+		r.note("the config names the variant %q, which is not known here", name)
+		return method.Variant{}, "", nil
+	}
+	return v, from, err
+}
+
+// states says whether a way of making modules is what was stated: the variant's
+// method, and the convention where the config has one.
+func (r *run) states(s kernels.Spec, v method.Variant) bool {
+	c := r.layout.Receipt.Convention
+	return s.Method == v.Spec.Method && (c == "" || c == s.Convention.String())
 }
 
 // spread takes n of a list, evenly.
@@ -103,20 +119,23 @@ func spread(list []*job, n int) []*job {
 	return out
 }
 
-// sameDecode are conventions that store alike and decode by one formula, so
-// that a layout does not tell them apart.
-var sameDecode = [][]kernels.Convention{{kernels.ModelOpt, kernels.ModelOptStatic}, {kernels.CT, kernels.CT32}}
-
 // candidates are the ways of making a module that the kernels know, the most
-// usual first.
+// usual first: every method, by the convention that the type of the scales shows,
+// or by each of those that store alike.
 func candidates(m *layout.Module) []kernels.Spec {
+	if rows, cols := m.Tile(); rows > 0 && (rows != m.Format().Group || cols != m.Format().Group) {
+		return nil // no quantizer has such tiles
+	}
 	conventions := []kernels.Convention{m.Spec.Convention}
-	if m.GlobalTensor() != nil || m.Format().Scale == "e8m0" { // else scales have the convention's own type
-		for _, set := range sameDecode {
-			if slices.Contains(set, m.Spec.Convention) {
-				conventions = set
-			}
-		}
+	switch {
+	case m.Method == "": // FP8 with f32 scales and no config
+		conventions = []kernels.Convention{kernels.ModelOpt, kernels.CT32}
+	case m.Method == layout.MXFP4:
+		conventions = []kernels.Convention{kernels.CT32, kernels.CT, kernels.ModelOpt}
+	case m.Spec.Format == "nvfp4" && m.Method == layout.ModelOpt:
+		conventions = []kernels.Convention{kernels.ModelOpt, kernels.ModelOptStatic}
+	case m.Spec.Format == "nvfp4", m.Spec.Format == "mxfp4":
+		conventions = []kernels.Convention{kernels.CT, kernels.CT32}
 	}
 	var out []kernels.Spec
 	for _, name := range kernels.Methods(m.Spec.Format) {
@@ -149,27 +168,74 @@ func variantOf(s kernels.Spec) string {
 }
 
 // infer tries specs on a sample and gives the one that reproduces the largest
-// share of it.
+// share of it; of those that do equally well the one that gives more of the
+// second-level scales.
 func (r *run) infer(ctx context.Context, jobs []*job, specs []kernels.Spec) (kernels.Spec, float64, error) {
 	w := worker{run: r}
-	best, top := kernels.Spec{}, -1.0
+	var best []kernels.Spec
+	top := 0.0
 	for _, spec := range specs {
 		var same, all int
 		for _, j := range jobs {
 			s, n, err := w.try(ctx, j, spec)
 			if err != nil {
-				return best, 0, err
+				return kernels.Spec{}, 0, err
 			}
 			same, all = same+s, all+n
 		}
-		if share := float64(same) / float64(max(all, 1)); share > top {
-			best, top = spec, share
+		share := float64(same) / float64(max(all, 1))
+		if share > top {
+			best, top = nil, share
 		}
-		if same == all {
+		if share == top {
+			best = append(best, spec)
+		}
+		if same == all && !ambiguous(specs) {
 			break
 		}
 	}
-	return best, max(top, 0), nil
+	switch len(best) {
+	case 0:
+		return kernels.Spec{}, 0, nil
+	case 1:
+		return best[0], top, nil
+	}
+	spec, err := r.byGlobals(ctx, jobs, best)
+	return spec, top, err
+}
+
+// byGlobals picks the spec that gives the most second-level scales of a sample,
+// from the matrices themselves or from those that a server fuses with them.
+func (r *run) byGlobals(ctx context.Context, jobs []*job, specs []kernels.Spec) (kernels.Spec, error) {
+	votes := make([]int, len(specs))
+	groups := r.sharedGroups()
+	for _, j := range jobs {
+		if j.module.GlobalTensor() == nil {
+			continue
+		}
+		global, err := j.module.Global(ctx)
+		if err != nil {
+			continue // the check names it
+		}
+		own, err := r.absMax(ctx, &j.matrix)
+		if err != nil {
+			return specs[0], err
+		}
+		shared := own
+		for _, k := range groups[j.matrix.Name] {
+			a, err := r.absMax(ctx, &r.model.Matrices[k])
+			if err != nil {
+				return specs[0], err
+			}
+			shared = max(shared, a)
+		}
+		for i, s := range specs {
+			if givesGlobal(s, own, global) || givesGlobal(s, shared, global) {
+				votes[i]++
+			}
+		}
+	}
+	return specs[slices.Index(votes, slices.Max(votes))], nil
 }
 
 // try makes the first rows of a module again and counts equal bytes. What

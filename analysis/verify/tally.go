@@ -90,7 +90,7 @@ func (t *tally) compare(have *layout.Stored, want *kernels.Output, first int) {
 		size := t.scaleBytes(have, 1)
 		for k := 0; k+size <= len(have.Scales); k += size {
 			if a, b := have.Scales[k:k+size], want.Scales[k:k+size]; !bytes.Equal(a, b) {
-				t.scaleDiff.add("%d: %s stored, %s wanted", k/size, t.scaleText(a), t.scaleText(b))
+				t.scaleDiff.add("%s: %s stored, %s wanted", t.scaleAt(k/size, first), t.scaleText(a), t.scaleText(b))
 			}
 		}
 	}
@@ -177,12 +177,18 @@ func (t *tally) scales(s *layout.Stored, first int) {
 		default:
 			continue
 		}
-		if i := k / size; t.byRow() {
-			p.add("[%d,%d]", first+i/t.groups, i%t.groups)
-		} else {
-			p.add("%d", i)
-		}
+		p.add("%s", t.scaleAt(k/size, first))
 	}
+}
+
+// scaleAt is where a scale stands that was read with the rows from first on.
+func (t *tally) scaleAt(i, first int) string {
+	across := t.groups
+	if rows, cols := t.m.Tile(); rows > 0 {
+		across = (t.m.Cols + cols - 1) / cols
+		first /= rows
+	}
+	return fmt.Sprintf("[%d,%d]", first+i/across, i%across)
 }
 
 // report turns what was found into problems.

@@ -83,8 +83,10 @@ type Report struct {
 	Output   string `json:"output"`
 	Identity string `json:"identity"` // of the source
 	Method   string `json:"quant_method"`
-	Variant  string `json:"variant"`      // that the quantized tensors were held against; "" for none
-	From     string `json:"variant_from"` // who says so: options, config, found; "" for none
+
+	Variant    string `json:"variant"`      // that the quantized tensors were held against; "" for none
+	From       string `json:"variant_from"` // who says so: options, config, found; "" for none
+	Convention string `json:"convention"`   // whose arithmetic that was; "" for none
 
 	UntouchedTensors   int    `json:"untouched_tensors"`   // compared
 	UntouchedIdentical int    `json:"untouched_identical"` // of those

@@ -2,50 +2,241 @@ package verify
 
 import (
 	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"quantscope/kernels"
+	"quantscope/quant/export"
+	"quantscope/quant/method"
 )
 
-// A good export passes, whatever it was made with, and the report says what was
+// variantsOf are the variants that a layout can store.
+func variantsOf(t testing.TB, layout string) []string {
+	t.Helper()
+	var out []string
+	for _, h := range method.Known() {
+		v, err := method.Parse(h.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(export.Formats(layout), v.Scheme) {
+			out = append(out, h.Name)
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s stores none of the variants", layout)
+	}
+	return out
+}
+
+// records are Options.Record of what an export was made with.
+func (e *exported) records(_ context.Context, name string) (kernels.Tap, bool, error) {
+	tap, ok := e.taps[name]
+	return tap, ok, nil
+}
+
+// A good export passes in every layout and by every method that has one, with
+// what its config says of how it was made and without; the report says what was
 // compared.
-func TestGoodExport(t *testing.T) {
-	for _, variant := range []string{"nvfp4", "nvfp4+mse", "nvfp4+mse_ge1", "nvfp4+sweep"} {
-		t.Run(variant, func(t *testing.T) {
-			e := exportMoE(t, variant, "modelopt")
-			var last Progress
-			rep := e.verify(t, Options{
-				Progress: func(p Progress) { last = p },
-				Record: func(_ context.Context, name string) (kernels.Tap, bool, error) {
-					tap, ok := e.taps[name]
-					return tap, ok, nil
-				},
+func TestGoodExports(t *testing.T) {
+	for _, layout := range export.Layouts() {
+		for _, variant := range variantsOf(t, layout) {
+			t.Run(layout+" "+variant, func(t *testing.T) {
+				t.Parallel() // most of it waits for files to be durable
+				if _, err := export.DefaultConvention(layout, variantWith(t, variant, layout).Scheme); err != nil {
+					t.Fatal(err)
+				}
+				e := exportTiled(t, variant, layout)
+				rep := e.good(t, Options{Record: e.records})
+				if rep.Variant != variant || rep.From != "config" || rep.Method != layout {
+					t.Errorf("variant %q from %q, method %q", rep.Variant, rep.From, rep.Method)
+				}
+				forget(t, e.dir)
+				rep = e.good(t, Options{Record: e.records})
+				if rep.From != "found" {
+					t.Errorf("variant %q from %q", rep.Variant, rep.From)
+				}
 			})
-			if !rep.OK || len(rep.Problems) != 0 {
-				t.Fatalf("problems %v", rep.Problems)
+		}
+	}
+}
+
+// exportTiled exports the attention of a model that has sides of whole tiles.
+func exportTiled(t testing.TB, variant, layout string) exported {
+	t.Helper()
+	src := t.TempDir()
+	writeSource(t, src, [][]spec{
+		{{"model.embed_tokens.weight", []int64{8, 128}}, {layer + "self_attn.q_proj.weight", []int64{256, 128}}, {layer + "self_attn.k_proj.weight", []int64{128, 128}}},
+		{{layer + "self_attn.v_proj.weight", []int64{128, 128}}, {layer + "self_attn.o_proj.weight", []int64{128, 256}}, {"lm_head.weight", []int64{8, 128}}},
+	})
+	ck, model := openSource(t, src)
+	return exportTo(t, ck, model, filepath.Join(t.TempDir(), "out"), "*self_attn*", variant, layout, export.Shared)
+}
+
+// forget takes out of the config how the export was made.
+func forget(t testing.TB, dir string) {
+	t.Helper()
+	jsonOf(t, dir, "config.json", func(m map[string]any) { delete(m["quantization_config"].(map[string]any), "quantscope") })
+}
+
+// good wants a comparison without a problem, of everything.
+func (e *exported) good(t *testing.T, o Options) *Report {
+	t.Helper()
+	var last Progress
+	o.Progress = func(p Progress) { last = p }
+	rep := e.verify(t, o)
+	if !rep.OK || len(rep.Problems) != 0 {
+		t.Fatalf("problems %v", rep.Problems)
+	}
+	n := len(e.taps)
+	if rep.QuantizedTensors != n || rep.QuantizedChecked != n || rep.QuantizedReproduced != n || o.Record != nil && rep.RecordsCompared != n {
+		t.Errorf("%d tensors: %+v", n, rep)
+	}
+	if rep.UntouchedTensors == 0 || rep.UntouchedIdentical != rep.UntouchedTensors || len(rep.UntouchedXXH64) != 16 {
+		t.Errorf("%+v", rep)
+	}
+	if last.Done != last.Total || rep.Bytes != last.Total || last.Total == 0 {
+		t.Errorf("progress ends at %d of %d, %d bytes", last.Done, last.Total, rep.Bytes)
+	}
+	var sum, worst float64
+	for _, tap := range e.taps {
+		sum, worst = sum+tap.Rel2(), max(worst, tap.RelL2())
+	}
+	if want := sum / float64(n); math.Abs(float64(rep.MeanRel2)-want) > 1e-9*want || math.Abs(float64(rep.WorstRelL2)-worst) > 1e-9*worst {
+		t.Errorf("mean rel2 %v, worst rel_l2 %v; measured when it was made: %v, %v", rep.MeanRel2, rep.WorstRelL2, want, worst)
+	}
+	return rep
+}
+
+// What the report counts.
+func TestReport(t *testing.T) {
+	e := exportMoE(t, "nvfp4", "modelopt")
+	rep := e.good(t, Options{})
+	if rep.UntouchedTensors != 6 || rep.UntouchedBytes != 2*(32*64+64+2*64+64+64+32*64) || rep.QuantizedTensors != 10 {
+		t.Errorf("%+v", rep)
+	}
+	if rep.QuantizedBytes != rep.TableBytes || rep.TableBytes == 0 {
+		t.Errorf("%d bytes, the table says %d", rep.QuantizedBytes, rep.TableBytes)
+	}
+	again := e.good(t, Options{Threads: 5})
+	if again.UntouchedXXH64 != rep.UntouchedXXH64 || again.MeanRel2 != rep.MeanRel2 {
+		t.Errorf("five threads report %v %v, one %v %v", again.UntouchedXXH64, again.MeanRel2, rep.UntouchedXXH64, rep.MeanRel2)
+	}
+}
+
+// Experts that the source stores in one tensor are found again, one by one,
+// whichever way round the source has them.
+func TestFusedSources(t *testing.T) {
+	turned := [][]spec{
+		{{"model.embed_tokens.weight", []int64{32, 64}}, {layer + "self_attn.q_proj.weight", []int64{64, 64}}, {layer + "mlp.router.weight", []int64{2, 64}}},
+		{{layer + "mlp.experts.gate_up_proj", []int64{2, 64, 96}}, {layer + "mlp.experts.down_proj", []int64{2, 48, 64}}, {"lm_head.weight", []int64{32, 64}}},
+	}
+	for name, shards := range map[string][][]spec{"[out, in]": fused, "[in, out]": turned} {
+		t.Run(name, func(t *testing.T) {
+			src := t.TempDir()
+			writeSource(t, src, shards)
+			if name == "[in, out]" { // gate and up alternate
+				writeFile(t, filepath.Join(src, "config.json"), []byte(`{"model_type":"gpt_oss","hidden_size":64,"intermediate_size":48,"num_local_experts":2,"num_hidden_layers":1,"num_attention_heads":4}`))
 			}
-			if rep.QuantizedTensors != 10 || rep.QuantizedChecked != 10 || rep.QuantizedReproduced != 10 || rep.RecordsCompared != 10 {
-				t.Errorf("%+v", rep)
+			ck, model := openSource(t, src)
+			e := exportTo(t, ck, model, filepath.Join(t.TempDir(), "out"), "*experts*", "nvfp4", "compressed-tensors", export.Shared)
+			if len(e.taps) != 6 {
+				t.Fatalf("%d matrices", len(e.taps))
 			}
-			if rep.UntouchedTensors != 6 || rep.UntouchedIdentical != 6 || rep.UntouchedBytes != 2*(32*64+64+2*64+64+64+32*64) {
-				t.Errorf("%+v", rep)
-			}
-			if rep.Variant != variant || rep.From != "found" || rep.Method != "modelopt" {
-				t.Errorf("variant %q from %q, method %q", rep.Variant, rep.From, rep.Method)
-			}
-			if rep.QuantizedBytes != rep.TableBytes {
-				t.Errorf("%d bytes, the table says %d", rep.QuantizedBytes, rep.TableBytes)
-			}
-			if last.Done != last.Total || rep.Bytes != last.Total || last.Total == 0 {
-				t.Errorf("progress ends at %d of %d", last.Done, last.Total)
-			}
-			var e2, w2 float64
-			for _, tap := range e.taps {
-				e2, w2 = e2+tap.SumE2, w2+tap.SumW2
-			}
-			if got, want := float64(rep.MeanRel2), e2/w2; got < want/2 || got > want*2 {
-				t.Errorf("mean rel2 is %v, overall it is %v", got, want)
-			}
+			e.good(t, Options{Record: e.records})
 		})
+	}
+}
+
+// Global scales of each matrix by itself are right where the export was made so,
+// and wrong where its config says that they are shared.
+func TestGlobalsOfEachMatrix(t *testing.T) {
+	src := t.TempDir()
+	writeSource(t, src, moe)
+	ck, model := openSource(t, src)
+	e := exportTo(t, ck, model, filepath.Join(t.TempDir(), "out"), "*_proj*", "nvfp4", "modelopt", export.PerTensor)
+	e.good(t, Options{Record: e.records})
+}
+
+// Records under the matrices' own global scales prove the source, not the
+// export, and the report says so.
+func TestRecordsUnderOwnGlobals(t *testing.T) {
+	e := exportMoE(t, "nvfp4", "modelopt")
+	own := exportTo(t, e.ck, e.model, filepath.Join(t.TempDir(), "own"), "*_proj*", "nvfp4", "modelopt", export.PerTensor)
+	rep := e.verify(t, Options{Record: own.records})
+	if !rep.OK || rep.RecordsCompared != 10 {
+		t.Errorf("%+v", rep)
+	}
+	if !slices.ContainsFunc(rep.Notes, func(n string) bool {
+		return n == "4 records are under global scales other than the output's: those tensors were measured again under their own"
+	}) {
+		t.Errorf("notes %q", rep.Notes)
+	}
+}
+
+// A session of other weights, or of another method, is told.
+func TestRecordDiffers(t *testing.T) {
+	e := exportMoE(t, "nvfp4", "modelopt")
+	other := exportMoE(t, "nvfp4+mse", "modelopt")
+	rep := e.verify(t, Options{Record: other.records})
+	if rep.OK || rep.RecordsCompared != 10 || !slices.ContainsFunc(rep.Problems, func(p Problem) bool {
+		return p.ID == RecordDiffers && p.Tensor == layer+"self_attn.q_proj.weight" && p.File == firstShard
+	}) {
+		t.Errorf("%+v", rep.Problems)
+	}
+	delete(e.taps, layer+"mlp.experts.1.up_proj.weight")
+	rep = e.verify(t, Options{Record: e.records})
+	if len(rep.Problems) != 1 || rep.Problems[0].ID != RecordMissing || rep.Problems[0].Tensor != layer+"mlp.experts.1.up_proj.weight" {
+		t.Errorf("%+v", rep.Problems)
+	}
+}
+
+// The variant that the caller states is the one that counts.
+func TestStatedVariant(t *testing.T) {
+	e := exportMoE(t, "nvfp4+mse", "modelopt")
+	rep := e.verify(t, Options{Variant: "nvfp4"})
+	if rep.OK || rep.From != "options" || rep.Variant != "nvfp4" || rep.QuantizedReproduced > 0 {
+		t.Errorf("%+v", rep)
+	}
+	if _, err := Run(t.Context(), e.ck, e.model, e.dir, Options{Variant: "nvfp4+magic"}); err == nil {
+		t.Error("a variant that does not exist is taken")
+	}
+}
+
+// What ends a run: no output, an output that is no checkpoint, the end of the
+// context.
+func TestErrors(t *testing.T) {
+	e := exportMoE(t, "nvfp4", "modelopt")
+	empty := t.TempDir()
+	for _, path := range []string{filepath.Join(empty, "gone"), empty} {
+		if _, err := Run(t.Context(), e.ck, e.model, path, Options{}); err == nil {
+			t.Errorf("%s passes for a checkpoint", path)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, e.ck, e.model, e.dir, Options{}); err != context.Canceled {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := os.RemoveAll(e.ck.Path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The source itself is no export of anything: everything is untouched.
+func TestSourceAgainstItself(t *testing.T) {
+	e := exportMoE(t, "nvfp4", "modelopt")
+	rep, err := Run(t.Context(), e.ck, e.model, e.ck.Path, Options{})
+	if err != nil || !rep.OK || rep.QuantizedTensors != 0 || rep.UntouchedIdentical != len(e.ck.Tensors) || len(rep.Notes) != 1 {
+		t.Errorf("%v %+v", err, rep)
+	}
+	// And what was quantized already is untouched when it is copied.
+	out, model := openSource(t, e.dir)
+	rep, err = Run(t.Context(), out, model, e.dir, Options{})
+	if err != nil || !rep.OK || rep.QuantizedTensors != 0 || rep.UntouchedIdentical != len(out.Tensors) {
+		t.Errorf("%v %+v", err, rep)
 	}
 }
