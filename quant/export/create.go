@@ -210,7 +210,7 @@ func (w *Writer) prepare(ctx context.Context, f found, resume bool) error {
 			return err
 		}
 	}
-	if err := checkpoint.CheckSpace(w.dir, w.need()); err != nil {
+	if err := w.fs.room(w.dir, w.need()); err != nil {
 		return err
 	}
 	if !f.plan {

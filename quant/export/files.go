@@ -18,6 +18,7 @@ type filesystem interface {
 	remove(path string) error
 	makeFolder(path string) error
 	syncFolder(path string) error
+	room(dir string, need int64) error // wants that many bytes to be free
 }
 
 type file interface {
@@ -45,6 +46,8 @@ func (osFiles) rename(from, to string) error   { return os.Rename(from, to) }
 func (osFiles) remove(path string) error       { return os.Remove(path) }
 func (osFiles) makeFolder(path string) error   { return os.MkdirAll(path, 0o777) }
 func (osFiles) syncFolder(path string) error   { return checkpoint.SyncDir(path) }
+func (osFiles) room(dir string, n int64) error { return checkpoint.CheckSpace(dir, n) }
+
 func systemError(path string, err error) error { return checkpoint.SystemError(path, err) }
 func isMissing(err error) bool                 { return errors.Is(err, fs.ErrNotExist) }
 func tempName(path, tag string) string {
