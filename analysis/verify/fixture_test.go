@@ -260,7 +260,7 @@ func readMatrix(t testing.TB, ck *checkpoint.Checkpoint, m *topology.Matrix) ker
 	return out
 }
 
-// record is Options.Record of the taps of an export.
+// options fills in what a test leaves open.
 func (e *exported) options(o Options) Options {
 	if o.Set.Name == "" {
 		o.Set = kernels.Best()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"quantscope/kernels"
 	"quantscope/quant/layout"
@@ -79,6 +80,25 @@ func (r *run) method(ctx context.Context) error {
 		}
 		r.specs[k] = f
 	}
+	return r.recorded()
+}
+
+// recorded decides whose records of the session are compared.
+func (r *run) recorded() error {
+	if r.Session == nil {
+		return nil
+	}
+	has := r.Session.Variants()
+	if r.record = r.rep.Variant; r.record == "" && len(has) == 1 {
+		r.record = has[0]
+	}
+	if !slices.Contains(has, r.record) {
+		what := r.record
+		if what == "" {
+			what = "the variant that made the output, which nothing names,"
+		}
+		return fmt.Errorf("%w: has no records of %s (it has: %s)", ErrSession, what, strings.Join(has, ", "))
+	}
 	return nil
 }
 
@@ -89,12 +109,15 @@ func (r *run) named() (v method.Variant, from string, err error) {
 	if name == "" {
 		name, from = r.layout.Receipt.Variant, "config"
 	}
+	if name == "" && r.Session != nil && len(r.Session.Variants()) == 1 {
+		name, from = r.Session.Variants()[0], "session"
+	}
 	if name == "" {
 		return v, "", nil
 	}
 	v, err = method.Parse(name)
-	if err != nil && from == "config" {
-		r.note("the config names the variant %q, which is not known here", name)
+	if err != nil && from != "options" {
+		r.note("the %s names the variant %q, which is not known here", from, name)
 		return method.Variant{}, "", nil
 	}
 	return v, from, err

@@ -12,16 +12,16 @@ import (
 // record holds a module against the session's record of its matrix: all of it
 // bit for bit where it was made again, its sums within rounding otherwise.
 func (w *worker) record(ctx context.Context, j *job, out *measured, f found) error {
-	if w.Record == nil {
+	if w.Session == nil {
 		return nil
 	}
 	t := j.out
-	rec, ok, err := w.Record(ctx, j.matrix.Name)
+	rec, ok, err := w.Session.Record(ctx, w.run.record, j.matrix.Name)
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		w.problem(RecordMissing, w.fileOf(t), t.Name, "the session has no record of %s", j.matrix.Name)
+		w.problem(RecordMissing, w.fileOf(t), t.Name, "the session has no record of %s under %s", j.matrix.Name, w.run.record)
 		return nil
 	}
 	w.sums.mu.Lock()

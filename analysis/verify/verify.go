@@ -11,6 +11,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -27,14 +28,26 @@ type Options struct {
 	// what the output's config says, and where it says nothing what reproduces the
 	// tensors, if something does.
 	Variant string
-	// Record is what a session measured of a matrix, by the name that
-	// topology.Matrix has; ok is false where it has none. nil: no session.
-	Record func(ctx context.Context, matrix string) (tap kernels.Tap, ok bool, err error)
+	// Session is what was measured when the output was made; nil: not known.
+	Session Session
 
 	Set      kernels.Set // the zero value is the best of the machine
 	Threads  int         // 0: all cores
 	Progress func(Progress)
 }
+
+// Session is what is needed of a session. Its methods may be called from any
+// goroutine.
+type Session interface {
+	// Variants are the names of those that were measured.
+	Variants() []string
+	// Record is what was measured of a matrix, by the name that topology.Matrix
+	// has; ok is false where nothing was.
+	Record(ctx context.Context, variant, matrix string) (tap kernels.Tap, ok bool, err error)
+}
+
+// ErrSession is wrapped by errors about a session that is of something else.
+var ErrSession = errors.New("session")
 
 // Progress is how far a run is. It is reported from many goroutines, one at a
 // time.
@@ -85,7 +98,7 @@ type Report struct {
 	Method   string `json:"quant_method"`
 
 	Variant    string `json:"variant"`      // that the quantized tensors were held against; "" for none
-	From       string `json:"variant_from"` // who says so: options, config, found; "" for none
+	From       string `json:"variant_from"` // who says so: options, config, session, found; "" for none
 	Convention string `json:"convention"`   // whose arithmetic that was; "" for none
 
 	UntouchedTensors   int    `json:"untouched_tensors"`   // compared
@@ -154,8 +167,9 @@ type run struct {
 
 	outputState
 	pairs
-	specs map[string]found // by family of modules
-	sums  sums
+	specs  map[string]found // by family of modules
+	record string           // variant whose records are compared
+	sums   sums
 }
 
 // problem adds a problem. It may be called from any goroutine.

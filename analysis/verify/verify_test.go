@@ -2,10 +2,12 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"quantscope/kernels"
@@ -32,11 +34,20 @@ func variantsOf(t testing.TB, layout string) []string {
 	return out
 }
 
-// records are Options.Record of what an export was made with.
-func (e *exported) records(_ context.Context, name string) (kernels.Tap, bool, error) {
-	tap, ok := e.taps[name]
-	return tap, ok, nil
+// session is what an export was made with.
+type session struct {
+	variant string
+	taps    map[string]kernels.Tap
 }
+
+func (s session) Variants() []string { return []string{"other", s.variant} }
+
+func (s session) Record(_ context.Context, variant, name string) (kernels.Tap, bool, error) {
+	tap, ok := s.taps[name]
+	return tap, ok && variant == s.variant, nil
+}
+
+func (e *exported) session(variant string) Session { return session{variant, e.taps} }
 
 // A good export passes in every layout and by every method that has one, with
 // what its config says of how it was made and without; the report says what was
@@ -50,12 +61,12 @@ func TestGoodExports(t *testing.T) {
 					t.Fatal(err)
 				}
 				e := exportTiled(t, variant, layout)
-				rep := e.good(t, Options{Record: e.records})
+				rep := e.good(t, Options{Session: e.session(variant)})
 				if rep.Variant != variant || rep.From != "config" || rep.Method != layout {
 					t.Errorf("variant %q from %q, method %q", rep.Variant, rep.From, rep.Method)
 				}
 				forget(t, e.dir)
-				rep = e.good(t, Options{Record: e.records})
+				rep = e.good(t, Options{})
 				if rep.From != "found" {
 					t.Errorf("variant %q from %q", rep.Variant, rep.From)
 				}
@@ -92,7 +103,7 @@ func (e *exported) good(t *testing.T, o Options) *Report {
 		t.Fatalf("problems %v", rep.Problems)
 	}
 	n := len(e.taps)
-	if rep.QuantizedTensors != n || rep.QuantizedChecked != n || rep.QuantizedReproduced != n || o.Record != nil && rep.RecordsCompared != n {
+	if rep.QuantizedTensors != n || rep.QuantizedChecked != n || rep.QuantizedReproduced != n || o.Session != nil && rep.RecordsCompared != n {
 		t.Errorf("%d tensors: %+v", n, rep)
 	}
 	if rep.UntouchedTensors == 0 || rep.UntouchedIdentical != rep.UntouchedTensors || len(rep.UntouchedXXH64) != 16 {
@@ -146,7 +157,7 @@ func TestFusedSources(t *testing.T) {
 			if len(e.taps) != 6 {
 				t.Fatalf("%d matrices", len(e.taps))
 			}
-			e.good(t, Options{Record: e.records})
+			e.good(t, Options{Session: e.session("nvfp4")})
 		})
 	}
 }
@@ -158,7 +169,7 @@ func TestGlobalsOfEachMatrix(t *testing.T) {
 	writeSource(t, src, moe)
 	ck, model := openSource(t, src)
 	e := exportTo(t, ck, model, filepath.Join(t.TempDir(), "out"), "*_proj*", "nvfp4", "modelopt", export.PerTensor)
-	e.good(t, Options{Record: e.records})
+	e.good(t, Options{Session: e.session("nvfp4")})
 }
 
 // Records under the matrices' own global scales prove the source, not the
@@ -166,7 +177,7 @@ func TestGlobalsOfEachMatrix(t *testing.T) {
 func TestRecordsUnderOwnGlobals(t *testing.T) {
 	e := exportMoE(t, "nvfp4", "modelopt")
 	own := exportTo(t, e.ck, e.model, filepath.Join(t.TempDir(), "own"), "*_proj*", "nvfp4", "modelopt", export.PerTensor)
-	rep := e.verify(t, Options{Record: own.records})
+	rep := e.verify(t, Options{Session: own.session("nvfp4")})
 	if !rep.OK || rep.RecordsCompared != 10 {
 		t.Errorf("%+v", rep)
 	}
@@ -181,14 +192,17 @@ func TestRecordsUnderOwnGlobals(t *testing.T) {
 func TestRecordDiffers(t *testing.T) {
 	e := exportMoE(t, "nvfp4", "modelopt")
 	other := exportMoE(t, "nvfp4+mse", "modelopt")
-	rep := e.verify(t, Options{Record: other.records})
+	rep := e.verify(t, Options{Session: other.session("nvfp4")})
 	if rep.OK || rep.RecordsCompared != 10 || !slices.ContainsFunc(rep.Problems, func(p Problem) bool {
 		return p.ID == RecordDiffers && p.Tensor == layer+"self_attn.q_proj.weight" && p.File == firstShard
 	}) {
 		t.Errorf("%+v", rep.Problems)
 	}
 	delete(e.taps, layer+"mlp.experts.1.up_proj.weight")
-	rep = e.verify(t, Options{Record: e.records})
+	if _, err := Run(t.Context(), e.ck, e.model, e.dir, Options{Session: e.session("nvfp4+mse")}); !errors.Is(err, ErrSession) || !strings.Contains(err.Error(), "nvfp4+mse") {
+		t.Errorf("a session without the variant: %v", err)
+	}
+	rep = e.verify(t, Options{Session: e.session("nvfp4")})
 	if len(rep.Problems) != 1 || rep.Problems[0].ID != RecordMissing || rep.Problems[0].Tensor != layer+"mlp.experts.1.up_proj.weight" {
 		t.Errorf("%+v", rep.Problems)
 	}
