@@ -1,0 +1,57 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+// BenchmarkBlocks measures each format and method with the whole tap record,
+// codes and scales written, on one thread, whole matrices. bytes/s are source
+// bytes; "memcpy" is that rate over the one of copy() on the same data in the
+// same run.
+func BenchmarkBlocks(b *testing.B) {
+	m := gaussianBF16(2048, 14336, 1)
+	dst := make([]byte, len(m.Data))
+	for _, set := range Available() {
+		for _, spec := range blockSpecs() {
+			b.Run(fmt.Sprintf("%s/%s", set.Name, specName(spec)), func(b *testing.B) {
+				b.SetBytes(int64(len(m.Data)))
+				copyRate := math.Inf(-1)
+				for range 3 {
+					start := time.Now()
+					copy(dst, m.Data)
+					copyRate = max(copyRate, float64(len(m.Data))/time.Since(start).Seconds())
+				}
+				var out *Output
+				for b.Loop() {
+					amax := float32(0)
+					if spec.NeedsAmax() {
+						var err error
+						if amax, err = set.AbsMax(m); err != nil {
+							b.Fatal(err)
+						}
+					}
+					p, err := set.Begin(spec, m.Element, m.Rows, m.Cols, amax)
+					if err != nil {
+						b.Fatal(err)
+					}
+					if out == nil {
+						n := p.Sizes(m.Rows)
+						out = &Output{Codes: make([]byte, n.Codes), Scales: make([]byte, n.Scales), Mins: make([]byte, n.Mins)}
+					}
+					if err := p.Rows(m.Data, out); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := p.Finish(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				perSecond := float64(b.N) / b.Elapsed().Seconds()
+				b.ReportMetric(perSecond*float64(m.Rows*m.Cols)/1e6, "Mweights/s")
+				b.ReportMetric(perSecond*float64(len(m.Data))/copyRate, "memcpy")
+			})
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+// What the generator of assembly takes for granted.
+func TestBlockLayouts(t *testing.T) {
+	var p blockParams
+	var s blockSums
+	var r blockRange
+	for _, c := range []struct{ got, want uintptr }{
+		{unsafe.Offsetof(p.step), 0}, {unsafe.Offsetof(p.inverse), 4}, {unsafe.Offsetof(p.offset), 8}, {unsafe.Offsetof(p.bins), 12}, {unsafe.Sizeof(p), 16},
+		{unsafe.Offsetof(s.w2), 0}, {unsafe.Offsetof(s.q2), 64}, {unsafe.Offsetof(s.wq), 128}, {unsafe.Offsetof(s.e2), 192}, {unsafe.Offsetof(s.worst), 256},
+		{unsafe.Offsetof(r.lo), 0}, {unsafe.Offsetof(r.hi), 4}, {unsafe.Offsetof(r.amax), 8}, {unsafe.Sizeof(r), 16},
+	} {
+		if c.got != c.want {
+			t.Errorf("%d, want %d", c.got, c.want)
+		}
+	}
+}
+
+// blockInput turns bytes into groups of finite elements with parameters that
+// the families could have chosen: the first one by its own rule, the others
+// scaled away from there so that elements are clipped.
+func blockInput(raw []byte, rule blockRule, group int) (w []float32, params []blockParams) {
+	w = make([]float32, len(raw)/4/group*group)
+	for i := range w {
+		b := binary.LittleEndian.Uint32(raw[4*i:])
+		if b&^signF32 >= infF32 {
+			b &^= 1 << 30
+		}
+		w[i] = math.Float32frombits(b)
+	}
+	for at := 0; at < len(w); at += group {
+		r := finiteRange(w[at : at+group])
+		var c blockChoice
+		switch rule {
+		case ruleE2M1:
+			c = mxfp4Chooser(CT32).choose(nil, r)
+		case ruleE2M1Down:
+			c = mxfp4Chooser(ModelOpt).choose(nil, r)
+		case ruleE4M3:
+			c = fp8Chooser(ModelOpt).choose(nil, r)
+		case ruleE4M3BF16:
+			c = fp8Chooser(CT).choose(nil, r)
+		case ruleE4M3Times:
+			c = fp8Chooser(DeepSeek).choose(nil, r)
+		default:
+			k := int4Chooser{rule: rule, symmetric: rule == ruleIntSym, conv: map[blockRule]Convention{ruleIntMin: Own, ruleIntSym: Own, ruleIntZero: CT32, ruleIntZeroBF16: CT}[rule]}
+			f := float32(1)
+			if len(params)%3 == 1 {
+				f = 0.6
+			}
+			c = k.fit(r.lo*f, r.hi*f)
+		}
+		params = append(params, c.blockParams)
+	}
+	return w, params
+}
+
+// blockSeed is random bytes for groups of f32 numbers of many magnitudes, with
+// ties and zeros among them.
+func blockSeed(seed uint64, elements int) []byte {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 6, 448, 464, 0.25, -0.75, 1.75, 3.5, 5, 2.5, 7.5, -8, 0x1p-149, -0x1p-149, 0x1p-126, math.MaxFloat32, -math.MaxFloat32}
+	raw := make([]byte, 4*elements)
+	for i := range elements {
+		x := float32(rng.NormFloat64())
+		switch seed % 4 {
+		case 1:
+			x = float32(float64(x) * math.Exp2(float64(rng.IntN(12)-6)))
+		case 2:
+			x = float32(math.Round(float64(x)*8) / 8)
+		case 3:
+			x = float32(float64(x) * math.Exp2(float64(rng.IntN(250)-125)))
+		}
+		if rng.IntN(16) == 0 && seed%4 != 0 {
+			x = special[rng.IntN(len(special))]
+		}
+		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(x))
+	}
+	return raw
+}
+
+// FuzzBlockEncode holds every set's kernel against the reference, rule by rule:
+// codes, bins, sums and largest errors, bit for bit.
+func FuzzBlockEncode(f *testing.F) {
+	for seed := range uint64(8) {
+		for rule := range uint8(rules) {
+			f.Add(blockSeed(seed, 16*12), rule, uint8(seed), seed%2 == 0)
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, rule8, group8 uint8, fresh bool) {
+		rule, group := blockRule(rule8%uint8(rules)), 16*(1+int(group8%4))
+		w, params := blockInput(raw, rule, group)
+		var start blockSums
+		if !fresh {
+			for i := range 8 {
+				start.w2[i], start.q2[i], start.wq[i], start.e2[i], start.worst[i] = float64(i), 0.1, -3, 1e-9, 1e-3*float64(i)
+			}
+		}
+		wantCodes, wantBins, want := make([]byte, len(w)*rule.bits()/8), make([]byte, len(w)), start
+		blockEncodeRef(rule, w, group, params, wantCodes, wantBins, &want)
+		for _, set := range Available() {
+			codes, codesIntact := guarded(len(wantCodes))
+			bins, binsIntact := guarded(len(wantBins))
+			sums := start
+			set.blocks.encode(rule, w, group, params, codes, bins, &sums)
+			if !codesIntact() || !binsIntact() {
+				t.Fatalf("%s rule %d wrote outside of its output", set.Name, rule)
+			}
+			if string(codes) != string(wantCodes) {
+				t.Fatalf("%s rule %d: codes: %s", set.Name, rule, firstDiff(codes, wantCodes))
+			}
+			if string(bins) != string(wantBins) {
+				i := 0
+				for bins[i] == wantBins[i] {
+					i++
+				}
+				t.Fatalf("%s rule %d: bins: %s; element %v, parameters %+v", set.Name, rule, firstDiff(bins, wantBins), w[i], params[i/group])
+			}
+			if sums != want {
+				t.Fatalf("%s rule %d: sums\n%v, want\n%v", set.Name, rule, sums, want)
+			}
+		}
+	})
+}
