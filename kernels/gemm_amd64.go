@@ -6,6 +6,7 @@ func init() {
 	avx2Kernels = append(avx2Kernels, func(s *Set) {
 		s.gemm = gemmKernels{
 			tileRows: 6, tileCols: 16, tile: gemmTileAVX2,
+			copyPanel:     copyPanelWith(16, copyPanelAVX2),
 			transposeF32:  transposeF32With(8, transposeF32AVX2),
 			transposeBF16: transposeBF16With(8, transposeBF16AVX2),
 		}
@@ -13,6 +14,7 @@ func init() {
 	avx512Kernels = append(avx512Kernels, func(s *Set) {
 		s.gemm = gemmKernels{
 			tileRows: 14, tileCols: 32, tile: gemmTileAVX512,
+			copyPanel:     copyPanelWith(32, copyPanelAVX512),
 			transposeF32:  transposeF32With(16, transposeF32AVX512),
 			transposeBF16: transposeBF16With(16, transposeBF16AVX512),
 		}
@@ -65,6 +67,14 @@ func gemmTileAVX2(rows, depth int, a, b, c []float32, stride int, alpha float32,
 			gemmTile1x16AVX2(depth, pa, &b[0], pc, stride, alpha, accumulate)
 			r++
 		}
+	}
+}
+
+// copyPanelWith is copyPanelRef of cols columns.
+func copyPanelWith(cols int, asm func(dst, src *float32, lds, rows int)) func(dst, src []float32, lds, rows int) {
+	return func(dst, src []float32, lds, rows int) {
+		_, _ = dst[rows*cols-1], src[(rows-1)*lds+cols-1]
+		asm(&dst[0], &src[0], 4*lds, rows)
 	}
 }
 

@@ -581,6 +581,27 @@ overwrite:
 	VZEROUPPER
 	RET
 
+// func copyPanelAVX2(dst *float32, src *float32, lds int, rows int)
+// Requires: AVX, MMX+
+TEXT ·copyPanelAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ lds+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+loop:
+	PREFETCHT0 (CX)(DX*8)
+	VMOVUPS    (CX), Y0
+	VMOVUPS    32(CX), Y1
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    Y1, 32(AX)
+	ADDQ       DX, CX
+	ADDQ       $0x00000040, AX
+	DECQ       BX
+	JNZ        loop
+	VZEROUPPER
+	RET
+
 // func transposeF32AVX2(dst *float32, ldd int, src *float32, lds int, quads int)
 // Requires: AVX
 TEXT ·transposeF32AVX2(SB), NOSPLIT, $0-40
@@ -1802,6 +1823,28 @@ overwrite:
 	VMOVUPS     Z26, (BX)
 	VFMADD213PS Z29, Z28, Z27
 	VMOVUPS     Z27, 64(BX)
+	VZEROUPPER
+	RET
+
+// func copyPanelAVX512(dst *float32, src *float32, lds int, rows int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·copyPanelAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ lds+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+loop:
+	PREFETCHT0 (CX)(DX*8)
+	PREFETCHT0 64(CX)(DX*8)
+	VMOVUPS    (CX), Z0
+	VMOVUPS    64(CX), Z1
+	VMOVUPS    Z0, (AX)
+	VMOVUPS    Z1, 64(AX)
+	ADDQ       DX, CX
+	ADDQ       $0x00000080, AX
+	DECQ       BX
+	JNZ        loop
 	VZEROUPPER
 	RET
 

@@ -63,3 +63,56 @@ func BenchmarkGEMM(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkGEMMBF16 multiplies a block of activations, [tokens, in], with the
+// bf16 weights of a linear layer, [out, in], transposed. With one token the
+// weights are read once and used once: "memcpy" is their bytes/s over those
+// that as many threads copy, each in its turn.
+func BenchmarkGEMMBF16(b *testing.B) {
+	for _, shape := range []struct{ tokens, in, out int }{{512, 2048, 2048}, {512, 4096, 14336}, {16, 4096, 14336}, {1, 4096, 14336}} {
+		w := gaussianBF16(shape.out, shape.in, 1)
+		x := gaussian(b, shape.tokens, shape.in, 2)
+		y, err := NewDense(shape.tokens, shape.out)
+		if err != nil {
+			b.Fatal(err)
+		}
+		flops := 2 * float64(shape.tokens) * float64(shape.in) * float64(shape.out)
+		for _, s := range asmSets() {
+			for _, threads := range []int{1, 0} {
+				b.Run(fmt.Sprintf("%s/threads=%d/%dx%dx%d", s.Name, threadCount(threads), shape.tokens, shape.out, shape.in), func(b *testing.B) {
+					copied := MeasureMemcpy(len(w.Data)/2, 50*time.Millisecond)
+					benchProduct(b, s, threads, flops, func() error {
+						return s.GEMM(y, DenseOperand(x), StoredOperand(w).T(), GEMMOptions{Threads: threads})
+					})
+					if shape.tokens == 1 {
+						rate := float64(len(w.Data)) * float64(b.N) / b.Elapsed().Seconds()
+						b.ReportMetric(rate/1e9, "GB/s")
+						b.ReportMetric(rate/copied, "memcpy")
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkSYRK adds the second moments of a chunk of tokens. The flops are
+// those of one triangle.
+func BenchmarkSYRK(b *testing.B) {
+	for _, shape := range []struct{ tokens, n int }{{2048, 2048}, {2048, 4096}} {
+		x := gaussian(b, shape.tokens, shape.n, 1)
+		h, err := NewDense(shape.n, shape.n)
+		if err != nil {
+			b.Fatal(err)
+		}
+		flops := float64(shape.tokens) * float64(shape.n) * float64(shape.n+1)
+		for _, s := range asmSets() {
+			for _, threads := range []int{1, 0} {
+				b.Run(fmt.Sprintf("%s/threads=%d/%dx%d", s.Name, threadCount(threads), shape.tokens, shape.n), func(b *testing.B) {
+					benchProduct(b, s, threads, flops, func() error {
+						return s.SYRK(h, DenseOperand(x), GEMMOptions{Accumulate: true, Threads: threads})
+					})
+				})
+			}
+		}
+	}
+}

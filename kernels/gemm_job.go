@@ -27,7 +27,8 @@ type gemmJob struct {
 const (
 	gemmMaxCols  = 1024
 	gemmMaxRows  = 1024 // of a task: enough to pay for packing B
-	gemmPackRows = 112  // a multiple of 14 and of 16, as tiles and transposition want
+	gemmFewRows  = 4
+	gemmPackRows = 112 // a multiple of 14 and of 16, as tiles and transposition want
 )
 
 // perThread is how many multiply-adds are worth another goroutine: some 5 µs.
@@ -106,9 +107,10 @@ func (j *gemmJob) task(w *gemmSpace, row0, col0 int) error {
 		}
 		return nil
 	}
-	// Few rows use a panel up at once: it need not leave the L1 cache.
+	// Few rows use a panel up at once: it need not leave the L1 cache. More of
+	// them would be packed too often.
 	chunk := cols
-	if rows <= g.tileRows {
+	if rows <= gemmFewRows {
 		chunk = g.tileCols
 	}
 	for c := 0; c < cols; c += chunk {

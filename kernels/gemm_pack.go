@@ -60,14 +60,12 @@ func (j *gemmJob) packA(w *gemmSpace, i0, rows, k0, depth int) error {
 }
 
 // packB lays columns j0 … of B, steps k0 …, out in panels of tileCols columns
-// with depth·tileCols elements each. Columns beyond the last are zeros.
+// with depth·tileCols elements each. Columns beyond the last keep what was there
+// before: their sums stay in the tile at the edge.
 func (j *gemmJob) packB(w *gemmSpace, k0, depth, j0, cols int) error {
 	width := j.set.gemm.tileCols
 	panels := ceilDiv(cols, width)
 	w.b = atLeast(w.b, panels*width*gemmDepth)
-	if ragged := cols % width; ragged != 0 {
-		clear(w.b[(panels-1)*width*depth : panels*width*depth])
-	}
 	if !j.b.transposed {
 		return j.packRows(w, k0, depth, j0, cols)
 	}
@@ -96,6 +94,10 @@ func (j *gemmJob) packRows(w *gemmSpace, k0, depth, j0, cols int) error {
 	}
 	for p := 0; p < cols; p += width {
 		n := min(width, cols-p)
+		if n == width {
+			j.set.gemm.copyPanel(w.b[p*depth:], view[p:], stride, depth)
+			continue
+		}
 		for k := range depth {
 			copy(w.b[p*depth+k*width:][:n], view[k*stride+p:])
 		}

@@ -11,22 +11,26 @@ type gemmKernels struct {
 	tileRows, tileCols int
 
 	tile          func(rows, depth int, a, b, c []float32, stride int, alpha float32, accumulate bool) // see gemmTileRef
+	copyPanel     func(dst, src []float32, lds, rows int)                                              // see copyPanelRef
 	transposeF32  func(dst []float32, ldd int, src []float32, lds, rows, cols int)                     // see transposeRef
 	transposeBF16 func(dst []float32, ldd int, src []byte, lds, rows, cols int)                        // see transposeBF16Ref
 }
 
 var gemmRef = gemmKernels{
-	tileRows: 4, tileCols: 16,
-	tile: gemmTileRef, transposeF32: transposeRef, transposeBF16: transposeBF16Ref,
+	tileRows: 4, tileCols: gemmTileColsRef,
+	tile: gemmTileRef, copyPanel: copyPanelRef, transposeF32: transposeRef, transposeBF16: transposeBF16Ref,
 }
 
-const gemmDepth = PanelDepth // as kernels/_gen knows it
+const (
+	gemmDepth       = PanelDepth // as kernels/_gen knows it
+	gemmTileColsRef = 16
+)
 
 // gemmTileRef makes rows×16 elements of C, whose rows are stride apart, from
 // depth ≤ gemmDepth steps: row r of A's panel starts at a[r·gemmDepth], and
 // b[k·16] holds the 16 elements of B for step k. GEMM says what is computed.
 func gemmTileRef(rows, depth int, a, b, c []float32, stride int, alpha float32, accumulate bool) {
-	const cols = 16
+	const cols = gemmTileColsRef
 	for r := range rows {
 		var sum [cols]float32
 		for k, x := range a[r*gemmDepth:][:depth] {
@@ -73,6 +77,14 @@ func fma32(x, y, z float32) float32 {
 		s = math.Float64frombits(b)
 	}
 	return float32(s)
+}
+
+// copyPanelRef copies a tile's columns of each row; rows are lds apart in src,
+// and adjacent in dst.
+func copyPanelRef(dst, src []float32, lds, rows int) {
+	for r := range rows {
+		copy(dst[r*gemmTileColsRef:][:gemmTileColsRef], src[r*lds:])
+	}
 }
 
 // transposeRef sets dst[c·ldd+r] = src[r·lds+c] for rows rows and cols columns

@@ -24,6 +24,11 @@ func gemmTile4x16AVX2(depth int, a *float32, b *float32, c *float32, stride int,
 //go:noescape
 func gemmTile6x16AVX2(depth int, a *float32, b *float32, c *float32, stride int, alpha float32, accumulate bool)
 
+// copyPanelAVX2 is copyPanelRef of 16 columns; lds is in bytes, rows is at least 1.
+//
+//go:noescape
+func copyPanelAVX2(dst *float32, src *float32, lds int, rows int)
+
 // transposeF32AVX2 is transposeRef of 8 rows of 4·quads floats; lds and ldd are bytes, quads is at least 1.
 //
 //go:noescape
@@ -58,6 +63,11 @@ func gemmTile8x32AVX512(depth int, a *float32, b *float32, c *float32, stride in
 //
 //go:noescape
 func gemmTile14x32AVX512(depth int, a *float32, b *float32, c *float32, stride int, alpha float32, accumulate bool)
+
+// copyPanelAVX512 is copyPanelRef of 32 columns; lds is in bytes, rows is at least 1.
+//
+//go:noescape
+func copyPanelAVX512(dst *float32, src *float32, lds int, rows int)
 
 // transposeF32AVX512 is transposeRef of 16 rows of 4·quads floats; lds and ldd are bytes, quads is at least 1.
 //

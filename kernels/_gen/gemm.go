@@ -32,6 +32,7 @@ func gemm(ctx *build.Context) {
 		for _, rows := range v.rows {
 			gemmTile(ctx, v, rows)
 		}
+		copyPanel(ctx, v)
 		transposeF32(ctx, v)
 		transposeBF16(ctx, v)
 	}
@@ -134,6 +135,37 @@ func gemmTile(ctx *build.Context, v vectors, rows int) {
 			ctx.ADDQ(stride, c)
 		}
 	}
+	ctx.VZEROUPPER()
+	ctx.RET()
+}
+
+// copyPanel copies two vectors of each row. Rows are pages apart, where the
+// CPU does not look ahead by itself.
+func copyPanel(ctx *build.Context, v vectors) {
+	const ahead = 8 // rows
+	name := "copyPanel" + v.suffix
+	ctx.Function(name)
+	ctx.Attributes(build.NOSPLIT)
+	ctx.Pragma("noescape")
+	ctx.Doc(fmt.Sprintf("%s is copyPanelRef of %d columns; lds is in bytes, rows is at least 1.", name, 2*v.lanes))
+	ctx.SignatureExpr("func(dst, src *float32, lds, rows int)")
+	load := func(p string) reg.GPVirtual { return ctx.Load(ctx.Param(p), ctx.GP64()).(reg.GPVirtual) }
+	dst, src, lds, rows := load("dst"), load("src"), load("lds"), load("rows")
+	width := 4 * v.lanes
+	ctx.Label("loop")
+	ctx.PREFETCHT0(operand.Mem{Base: src, Index: lds, Scale: ahead})
+	if width == 64 {
+		ctx.PREFETCHT0(operand.Mem{Base: src, Disp: width, Index: lds, Scale: ahead})
+	}
+	x, y := v.reg(ctx), v.reg(ctx)
+	ctx.VMOVUPS(operand.Mem{Base: src}, x)
+	ctx.VMOVUPS(operand.Mem{Base: src, Disp: width}, y)
+	ctx.VMOVUPS(x, operand.Mem{Base: dst})
+	ctx.VMOVUPS(y, operand.Mem{Base: dst, Disp: width})
+	ctx.ADDQ(lds, src)
+	ctx.ADDQ(operand.U32(2*width), dst)
+	ctx.DECQ(rows)
+	ctx.JNZ(operand.LabelRef("loop"))
 	ctx.VZEROUPPER()
 	ctx.RET()
 }
