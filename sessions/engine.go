@@ -40,7 +40,6 @@ type engine struct {
 	hands     chan struct{} // one for each kernel that runs
 	plan      plan
 	meter     meter
-	export    *exporting // nil: nothing is written but the session
 	rec       *recorder
 	clock     Clock
 	opts      note // what a started or resumed event says of this process
@@ -53,10 +52,12 @@ type engine struct {
 
 	mu       sync.Mutex
 	variants []Quantizer
-	work     [][]work // by variant, tensor
-	next     int      // tensor that is looked at next
-	digests  []digest // by tensor: of the bytes that were measured
-	undone   int64    // how many are todo or in hand
+	work     [][]work        // by variant, tensor
+	next     int             // tensor that is looked at next
+	again    map[pair]Record // of what is quantized once more, for an export
+	digests  []digest        // by tensor: of the bytes that were measured
+	failed   int64           // measurements of this process that could not be made
+	undone   int64           // how many are todo or in hand
 	running  bool
 	run      context.Context // of the run that goes on or was begun last
 	cancel   context.CancelFunc
@@ -71,9 +72,9 @@ type engine struct {
 func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, o Options) *engine {
 	e := &engine{
 		job: job, threads: o.Threads, set: o.KernelSet, pool: checkpoint.NewPool(o.MemBytes), clock: o.Clock,
-		share: o.MemBytes / int64(o.Threads), hands: make(chan struct{}, o.Threads), export: job.export,
-		digests: knownDigests(st, len(job.Tensors)),
-		gate:    newGate(), kick: make(chan struct{}, 1), idle: make(chan struct{}), left: make(chan struct{}),
+		share: o.MemBytes / int64(o.Threads), hands: make(chan struct{}, o.Threads),
+		digests: knownDigests(st, len(job.Tensors)), again: map[pair]Record{},
+		gate: newGate(), kick: make(chan struct{}, 1), idle: make(chan struct{}), left: make(chan struct{}),
 	}
 	e.rowSource, _ = job.Source.(rowSource)
 	e.piece = int(max(min(pieceBytes, e.share/2), 1))
@@ -86,8 +87,11 @@ func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, o
 		ws := make([]work, len(job.Tensors))
 		for t := range ws {
 			if v < len(st.Records) && st.Records[v][t].Seq != 0 && !st.Records[v][t].Failed {
-				ws[t] = settledWork
-				continue
+				if !job.export.wants(q.Variant.Name, t) {
+					ws[t] = settledWork
+					continue
+				}
+				e.again[pair{v, t}] = st.Records[v][t]
 			}
 			e.undone++
 		}
@@ -101,7 +105,7 @@ func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, o
 func (e *engine) begin(kind EventKind, n note) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.undone == 0 || e.ctx.Err() != nil {
+	if e.undone == 0 && !e.job.export.open() || e.ctx.Err() != nil {
 		return false
 	}
 	if !e.running {
@@ -114,6 +118,9 @@ func (e *engine) begin(kind EventKind, n note) bool {
 		}
 		if n.Message == "" {
 			n.Message = fmt.Sprintf("%s over %s with %s on %s", count(e.undone, "measurement"), strings.Join(n.Variants, ", "), n.KernelSet, count(int64(n.Threads), "thread"))
+		}
+		if x := e.job.export; x != nil {
+			n.Message += fmt.Sprintf(", into %s as %s", x.o.Dir, x.plan.Layout)
 		}
 		e.rec.note(kind, -1, -1, n)
 	}
@@ -153,6 +160,14 @@ func (e *engine) loop() {
 			}
 			_, undone = e.current()
 		}
+		if run.Err() == nil && undone == 0 {
+			if err := e.job.export.finish(run, e.failures()); err != nil && run.Err() == nil {
+				e.stop(exportFailure(e.job.export, err))
+			}
+		}
+		if run.Err() != nil {
+			e.job.export.close()
+		}
 		if !e.end(run) {
 			e.poke() // variants were added in the last moment: go on
 			continue
@@ -161,6 +176,13 @@ func (e *engine) loop() {
 			return
 		}
 	}
+}
+
+// failures is how many tensors could not be measured in this run.
+func (e *engine) failures() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failed
 }
 
 func (e *engine) current() (context.Context, int64) {
@@ -204,6 +226,8 @@ func (e *engine) end(run context.Context) bool {
 		if n.Pace = pace; pace != nil {
 			n.Message += " (" + said + ")"
 		}
+		written, how := e.job.export.said()
+		n.Message, n.Export = n.Message+written, how
 		e.rec.note(kind, -1, -1, n)
 		e.running = false
 		e.cancel()
@@ -235,6 +259,9 @@ func (e *engine) add(q Quantizer) error {
 	if e.ctx.Err() != nil {
 		return context.Cause(e.ctx)
 	}
+	if e.job.export != nil {
+		return errOneVariant
+	}
 	if slices.ContainsFunc(e.variants, func(o Quantizer) bool { return o.Variant.Name == q.Variant.Name }) {
 		return nil
 	}
@@ -250,7 +277,7 @@ func (e *engine) add(q Quantizer) error {
 func newVariantEvent(id int, v Variant) stored {
 	return newNote(EventVariant, id, -1, note{
 		Message: "variant " + v.Name,
-		Variant: &variantJSON{Name: v.Name, Effective: v.Effective, Scheme: v.Scheme, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers},
+		Variant: &variantJSON{Name: v.Name, Effective: v.Effective, Scheme: v.Scheme, Convention: v.Convention, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers},
 	})
 }
 

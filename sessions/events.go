@@ -49,6 +49,8 @@ type note struct {
 
 	Pace *paceJSON `json:"pace,omitempty"` // finished, cancelled, stopped: what the run measured of itself
 
+	Export *exportJSON `json:"export,omitempty"` // finished, cancelled, stopped: what became of the export
+
 	NaN int64 `json:"nan,omitempty"` // failed: weights that are not finite
 	Inf int64 `json:"inf,omitempty"`
 
@@ -68,25 +70,40 @@ type paceJSON struct {
 	Ahead           int                `json:"ahead"`                // tensors, or batches of small ones, read meanwhile
 }
 
+// exportJSON is what a run wrote besides the session.
+type exportJSON struct {
+	Dir    string `json:"dir"`
+	Layout string `json:"layout"`
+	State  string `json:"state"`
+	Files  int    `json:"files,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+}
+
 type metaJSON struct {
-	SourcePath     string `json:"source_path"`
-	SourceAbs      string `json:"source_abs,omitempty"` // where source_path was, for a relative one
-	SourceIdentity string `json:"source_identity"`
-	Family         string `json:"family"`
-	Summary        string `json:"summary"`
-	Layers         int    `json:"layers"`
-	MTPLayers      int    `json:"mtp_layers"`
-	Experts        int    `json:"experts"`
-	SourceBytes    int64  `json:"source_bytes"`
-	Targets        string `json:"targets"`
-	Program        string `json:"program"`
-	KernelSet      string `json:"kernel_set"`
-	CreatedUnixMS  int64  `json:"created_unix_ms"`
-	Tensors        int    `json:"tensors"` // how many
+	SourcePath     string    `json:"source_path"`
+	SourceAbs      string    `json:"source_abs,omitempty"` // where source_path was, for a relative one
+	SourceIdentity string    `json:"source_identity"`
+	Family         string    `json:"family"`
+	Summary        string    `json:"summary"`
+	Layers         int       `json:"layers"`
+	MTPLayers      int       `json:"mtp_layers"`
+	Experts        int       `json:"experts"`
+	SourceBytes    int64     `json:"source_bytes"`
+	Targets        string    `json:"targets"`
+	Program        string    `json:"program"`
+	KernelSet      string    `json:"kernel_set"`
+	CreatedUnixMS  int64     `json:"created_unix_ms"`
+	Tensors        int       `json:"tensors"`        // how many
+	Part           *partJSON `json:"part,omitempty"` // of what is not the whole
 }
 
 func (m *metaJSON) meta(path string) Meta {
+	var part Part
+	if m.Part != nil {
+		part = Part{m.Part.K, m.Part.Of}
+	}
 	return Meta{
+		Part: part,
 		Path: path, SourcePath: m.SourcePath, SourceIdentity: m.SourceIdentity, Family: m.Family, Summary: m.Summary,
 		Layers: m.Layers, MTPLayers: m.MTPLayers, Experts: m.Experts, SourceBytes: m.SourceBytes,
 		Targets: m.Targets, Program: m.Program, KernelSet: m.KernelSet, CreatedUnixMS: m.CreatedUnixMS,
@@ -97,12 +114,13 @@ type variantJSON struct {
 	Name          string   `json:"name"`
 	Effective     string   `json:"effective"`
 	Scheme        string   `json:"scheme"`
+	Convention    string   `json:"convention,omitempty"` // absent in older files: modelopt
 	BitsPerWeight float64  `json:"bits_per_weight"`
 	Multipliers   []string `json:"multipliers,omitempty"`
 }
 
 func (v *variantJSON) variant(id int) Variant {
-	return Variant{ID: id, Name: v.Name, Effective: v.Effective, Scheme: v.Scheme, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers}
+	return Variant{ID: id, Name: v.Name, Effective: v.Effective, Scheme: v.Scheme, Convention: v.Convention, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers}
 }
 
 // decodeEvent fills in what the payload of e holds. rec and variant get the

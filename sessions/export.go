@@ -25,10 +25,10 @@ type line struct {
 // exportRows is how many measurements an export holds in memory at once.
 const exportRows = 2048
 
-// export hands the newest measurement of each (variant, tensor) to f, by variant
+// eachLine hands the newest measurement of each (variant, tensor) to f, by variant
 // and tensor. What f gets is valid until it returns. A damaged session is refused
 // before f gets anything: an incomplete export must not look whole.
-func export(ctx context.Context, path string, f func(l *line) error) error {
+func eachLine(ctx context.Context, path string, f func(l *line) error) error {
 	whole, err := loadFile(ctx, path)
 	if err != nil {
 		return err

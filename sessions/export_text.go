@@ -74,7 +74,7 @@ var histograms = []struct {
 func ExportJSONL(ctx context.Context, w io.Writer, path string) error {
 	b := bufio.NewWriterSize(w, 1<<16)
 	var buf []byte
-	if err := export(ctx, path, func(l *line) error {
+	if err := eachLine(ctx, path, func(l *line) error {
 		buf = appendJSONL(buf[:0], l)
 		_, err := b.Write(buf)
 		return err
@@ -158,7 +158,7 @@ func ExportCSV(ctx context.Context, w io.Writer, path string) error {
 		return err
 	}
 	row := make([]string, len(head)+1)
-	if err := export(ctx, path, func(l *line) error {
+	if err := eachLine(ctx, path, func(l *line) error {
 		t := l.tensor
 		n := copy(row, []string{
 			l.variant.Name, t.Name, t.File, t.DType, strconv.Itoa(t.Rows), strconv.Itoa(t.Cols), t.Role.Kind.String(),

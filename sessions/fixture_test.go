@@ -104,7 +104,7 @@ func fakeJob(n int) (*Job, *fakeSource) {
 	job := &Job{
 		Meta: Meta{SourcePath: "fake", SourceIdentity: "0123456789abcdef", Family: "fake", Summary: "a fake", Layers: 3, MTPLayers: 1, Experts: 16, SourceBytes: int64(n) * 512, Targets: "default: routed experts"},
 		Name: "fake", Tensors: src.tensors, Source: src,
-		Settings: map[string]string{SettingSource: "0123456789abcdef", SettingTargets: "default: routed experts", SettingConvention: "modelopt", SettingNumerics: "1"},
+		Settings: map[string]string{SettingSource: "0123456789abcdef", SettingTargets: "default: routed experts", SettingConvention: "modelopt", SettingGlobalScale: "tensor", SettingNumerics: "1"},
 	}
 	job.Parse = func(name string) (Quantizer, error) {
 		var f int

@@ -19,7 +19,9 @@ type Job struct {
 	Source   Source
 	Parse    func(name string) (Quantizer, error)
 
-	export *exporting
+	part   *partJSON  // nil: all of the checkpoint
+	shared *sharing   // nil: each tensor has its own global scale
+	export *exporting // nil: nothing is written but the session
 }
 
 // Source gives the weights of a job's tensors. Its methods may be called from

@@ -84,6 +84,17 @@ func (l *LiveFeed) Next(ctx context.Context, frame time.Duration) (Batch, error)
 	return l.box.Next(ctx, frame)
 }
 
+// Export is what the run writes; false where it writes nothing but the session.
+func (l *LiveFeed) Export() (Export, bool) {
+	if l.job.export == nil {
+		return Export{}, false
+	}
+	return l.job.export.now(), true
+}
+
+// MemBytes is the bound of the buffers for weights.
+func (l *LiveFeed) MemBytes() int64 { return l.eng.opts.MemBytes }
+
 // Pause holds the workers up after the tensors that are being measured.
 func (l *LiveFeed) Pause() { l.eng.pause() }
 

@@ -35,6 +35,7 @@ type shot struct {
 	got     Measurement
 	err     error // of this tensor under this variant
 	weights int64 // that went through the pass
+	stored  bool  // what it leaves is written to the export
 }
 
 // worker measures tensors. What it keeps from one to the next spares garbage.
@@ -179,17 +180,18 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 		if s.q.Spec == nil {
 			continue
 		}
-		amax, err := w.e.export.amax(ctx, w, it.tensor, it.look.amax)
+		amax, err := w.e.job.shared.amax(ctx, s.q.Spec.Format, it.tensor, it.look.amax)
 		if err != nil {
-			return err
+			return w.e.readError(ctx, err)
 		}
 		if s.pass, s.err = w.e.set.Begin(*s.q.Spec, it.m.Element, it.m.Rows, it.m.Cols, amax); s.err != nil {
 			continue
 		}
 		passes = true
+		s.stored = w.e.job.export.wants(s.q.Variant.Name, it.tensor)
 		multiple = lcm(multiple, s.pass.RowMultiple())
 	}
-	multiple = lcm(multiple, w.e.export.rowMultiple(it.tensor))
+	multiple = lcm(multiple, w.e.job.export.rowMultiple())
 	var streamed error
 	if passes {
 		if inPieces {
@@ -200,7 +202,7 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 			if inPieces {
 				w.hash.add(data)
 			}
-			return w.rows(it.tensor, from, data)
+			return w.rows(it.tensor, from, it.m.Cols*it.m.Element.Size(), data)
 		})
 	}
 	for i := range w.shots {
@@ -225,14 +227,18 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 }
 
 // rows takes some rows through all passes.
-func (w *worker) rows(t, from int, data []byte) error {
+func (w *worker) rows(t, from, rowBytes int, data []byte) error {
+	x := w.e.job.export
 	for i := range w.shots {
 		s := &w.shots[i]
 		if s.pass == nil || s.err != nil {
 			continue
 		}
 		start := time.Now()
-		out := w.e.export.output(w, s.pass, t, from, data)
+		var out *kernels.Output
+		if s.stored {
+			out = w.output(s.pass, len(data)/rowBytes)
+		}
 		if s.err = passRows(s, data, out); s.err != nil {
 			continue
 		}
@@ -242,8 +248,8 @@ func (w *worker) rows(t, from int, data []byte) error {
 		if out == nil {
 			continue
 		}
-		if err := w.e.export.store(t, from, out, s.pass.Global()); err != nil {
-			return err
+		if err := x.writer.Store(x.first+t, from, out, s.pass.Global()); err != nil {
+			return exportFailure(x, err)
 		}
 	}
 	return nil

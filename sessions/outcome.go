@@ -28,6 +28,14 @@ func (w *worker) record(ctx context.Context, it *item, s *shot) error {
 	if err := e.keepDigest(it.tensor, it.look.digest); err != nil {
 		return err
 	}
+	if was, ok := e.hadBefore(s.variant, it.tensor); ok {
+		now := NewRecord(s.variant, it.tensor, tap)
+		if !now.sameFigures(&was) {
+			return &ExportError{e.job.export.o.Dir, e.where(it.tensor) + ": quantized again it is not what the session's record says"}
+		}
+		e.settle(s.variant, it.tensor)
+		return nil
+	}
 	events := append(w.events[:0], newTapEvent(s.variant, it.tensor, tap, it.look.digest.xxh))
 	if s.got.Effective != "" && s.got.Effective != s.q.Variant.Name {
 		events = append(events, newNote(EventFallback, s.variant, it.tensor, note{
@@ -102,7 +110,18 @@ func (e *engine) firstOf(t int) bool {
 // fail records that a tensor could not be measured.
 func (e *engine) fail(v, t int, message string, nan, inf int64) {
 	e.rec.note(EventFailed, v, t, note{Message: message, NaN: nan, Inf: inf})
+	e.mu.Lock()
+	e.failed++
+	e.mu.Unlock()
 	e.settle(v, t)
+}
+
+// hadBefore is the record of a tensor that is quantized once more for an export.
+func (e *engine) hadBefore(v, t int) (Record, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r, ok := e.again[pair{v, t}]
+	return r, ok
 }
 
 // where names a tensor in a message: its file and its name.

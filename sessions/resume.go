@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -16,16 +17,20 @@ type setting struct {
 // of a session can be compared; the others are told with each run's event.
 // Job.Settings has a value for each of the former.
 const (
-	SettingSource     = "source identity"
-	SettingTargets    = "targets"
-	SettingConvention = "convention"
-	SettingNumerics   = "numerics"
+	SettingSource      = "source identity"
+	SettingTargets     = "targets"
+	SettingConvention  = "convention"
+	SettingNumerics    = "numerics"
+	SettingGlobalScale = "global scale"
+	SettingPart        = "part"
 )
 
 var settings = []setting{
 	{SettingSource, false},
 	{SettingTargets, false},
 	{SettingConvention, false},
+	{SettingGlobalScale, false}, // over what it is taken; older files have tensor and do not say so
+	{SettingPart, false},
 	{SettingNumerics, false}, // version of the kernels' arithmetic
 	{"tensors", false},
 	{"variants", true}, // more may be added
@@ -79,13 +84,17 @@ func reopen(ctx context.Context, job *Job, o Options, asked []Quantizer) (*opene
 
 // definition is what of a variant decides its numbers, as a line.
 func definition(v Variant) string {
-	return fmt.Sprintf("%s (%g bits/weight, multipliers %s)", v.Scheme, v.BitsPerWeight, strings.Join(v.Multipliers, " "))
+	return fmt.Sprintf("%s (%g bits/weight, convention %s, multipliers %s)", v.Scheme, v.BitsPerWeight, v.convention(), strings.Join(v.Multipliers, " "))
 }
 
 // checkSettings compares what may not change.
 func checkSettings(path string, l *loaded, job *Job) error {
 	for _, s := range settings {
-		if was, is := l.settings[s.name], job.Settings[s.name]; !s.mayChange && was != is {
+		was, is := l.settings[s.name], job.Settings[s.name]
+		if s.name == SettingGlobalScale {
+			was, is = cmp.Or(was, "tensor"), cmp.Or(is, "tensor")
+		}
+		if !s.mayChange && was != is {
 			return &SettingsError{path, s.name, orNone(was), orNone(is)}
 		}
 	}

@@ -25,6 +25,10 @@ func TestResumeRefusals(t *testing.T) {
 			o := Options{Session: path, Variants: []string{"f1"}, Program: "test", Threads: 2}
 			old, changed := other.Settings[s.name], "another"
 			switch s.name {
+			case SettingPart:
+				old = "none"
+				other.Settings = maps.Clone(other.Settings)
+				other.Settings[s.name] = changed
 			case "tensors":
 				old, changed = other.Tensors[3].Name+" BF16 [8,32] in model-00000.safetensors", other.Tensors[3].Name+" F16 [8,32] in model-00000.safetensors"
 				other.Tensors = slices.Clone(other.Tensors)
@@ -84,7 +88,7 @@ func TestResumeRefusals(t *testing.T) {
 // the numbers may not change.
 func TestWhatMayChangeOnResume(t *testing.T) {
 	want := map[string]bool{
-		"source identity": false, "targets": false, "convention": false, "numerics": false, "tensors": false,
+		"source identity": false, "targets": false, "convention": false, "global scale": false, "part": false, "numerics": false, "tensors": false,
 		"variants": true, "kernel set": true, "threads": true, "memory": true, "program": true,
 	}
 	got := map[string]bool{}

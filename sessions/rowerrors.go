@@ -36,7 +36,11 @@ func rowErrors(ctx context.Context, job *Job, q Quantizer, tensor int, weights d
 			return nil, fmt.Errorf("%s: %w", where, errWeightsChanged)
 		}
 	}
-	p, err := e.set.Begin(*q.Spec, m.Element, m.Rows, m.Cols, it.look.amax)
+	amax, err := job.shared.amax(ctx, q.Spec.Format, tensor, it.look.amax)
+	if err != nil {
+		return nil, err
+	}
+	p, err := e.set.Begin(*q.Spec, m.Element, m.Rows, m.Cols, amax)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}

@@ -100,7 +100,7 @@ func (s *savedFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float
 	if err := checkPair(s.path, variant, int(s.variants.Load()), tensor, len(s.tensors)); err != nil {
 		return nil, err
 	}
-	name, err := variantName(ctx, s.path, variant)
+	v, err := readVariant(ctx, s.path, variant)
 	if err != nil {
 		return nil, err
 	}
@@ -108,21 +108,25 @@ func (s *savedFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float
 	if err != nil && !errors.Is(err, ErrNotMeasured) {
 		return nil, err
 	}
-	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], name, e.rec.digest())
+	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], v, e.rec.digest())
 }
 
 func (s *savedFeed) Close() error { return nil }
 
-// variantName reads a variant's name.
-func variantName(ctx context.Context, path string, variant int) (string, error) {
+// readVariant reads how a variant is defined.
+func readVariant(ctx context.Context, path string, variant int) (Variant, error) {
 	r, err := openReader(ctx, path)
 	if err != nil {
-		return "", err
+		return Variant{}, err
 	}
 	defer r.Close()
-	var name string
-	if err := r.db.QueryRowContext(ctx, "select name from variants where id = ?", variant).Scan(&name); err != nil {
-		return "", &FileError{path, fmt.Sprintf("variant %d", variant), err}
+	var payload []byte
+	if err := r.db.QueryRowContext(ctx, "select payload from events where kind = 'variant' and variant = ?", variant).Scan(&payload); err != nil {
+		return Variant{}, &FileError{path, fmt.Sprintf("variant %d", variant), err}
 	}
-	return name, nil
+	e := stored{Event: Event{Kind: EventVariant, Variant: variant, Tensor: -1}, payload: payload}
+	if err := decodeEvent(&e); err != nil {
+		return Variant{}, &FileError{path, fmt.Sprintf("variant %d", variant), err}
+	}
+	return e.variant, nil
 }

@@ -10,19 +10,6 @@ import (
 	"quantscope/kernels"
 )
 
-// Options say what Start runs, and where.
-type Options struct {
-	Checkpoint string      // path, or "demo" for the embedded one
-	Session    string      // file; "" for a new one in the default place
-	Variants   []string    // names that quant/method knows; may be empty
-	Targets    string      // pattern of tensors; "" for the default
-	Threads    int         // workers; 0 for GOMAXPROCS, and never more than tensors
-	MemBytes   int64       // bound of the buffers that weights are read into; 0 for the default
-	Program    string      // program version, for the record
-	KernelSet  kernels.Set // the zero value is kernels.Best()
-	Clock      Clock       // nil: the machine's
-}
-
 // Start opens the checkpoint, creates the session or resumes it, and starts
 // the run. The run ends with ctx, with Cancel or with Close.
 //
@@ -54,6 +41,13 @@ func StartJob(ctx context.Context, job *Job, o Options) (l *LiveFeed, err error)
 	}
 	s, err := openOrCreate(ctx, job, o, asked)
 	if err != nil {
+		return nil, err
+	}
+	if err := job.export.create(ctx); err != nil {
+		err = errors.Join(err, s.file.close())
+		if !s.resumed { // it holds nothing
+			removeSession(s.file.path)
+		}
 		return nil, err
 	}
 	return launch(ctx, job, o, s), nil
@@ -162,6 +156,7 @@ func newSession(job *Job, o Options, asked []Quantizer, path string) (*opened, e
 		SourcePath: m.SourcePath, SourceAbs: job.Abs, SourceIdentity: m.SourceIdentity, Family: m.Family, Summary: m.Summary,
 		Layers: m.Layers, MTPLayers: m.MTPLayers, Experts: m.Experts, SourceBytes: m.SourceBytes, Targets: m.Targets,
 		Program: o.Program, KernelSet: o.KernelSet.Name, CreatedUnixMS: now.UnixMilli(), Tensors: len(job.Tensors),
+		Part: job.part,
 	}
 	chunks, err := encodeTensors(job.Tensors)
 	if err != nil {

@@ -25,7 +25,8 @@ type Variant struct {
 	ID            int
 	Name          string   // as requested, for instance nvfp4+mse_ge1
 	Effective     string   // what really ran; differs from Name where something fell back
-	Scheme        string   // nvfp4
+	Scheme        string   // a name in the table of formats: nvfp4, int4-g128
+	Convention    string   // whose arithmetic: modelopt, ct32
 	BitsPerWeight float64  // scale overhead included
 	Multipliers   []string // labels of Tap.Multipliers, in order
 }
@@ -125,6 +126,7 @@ type Meta struct {
 	Program                    string // program version
 	KernelSet                  string
 	CreatedUnixMS              int64
+	Part                       Part // zero for the whole
 }
 
 // State is all that is known of a session at one moment. It belongs to one

@@ -45,9 +45,9 @@ func newStored(ck *checkpoint.Checkpoint, matrices []topology.Matrix) (*storedSo
 	return s, nil
 }
 
-// cut keeps n matrices from one on.
-func (s *storedSource) cut(from, n int) {
-	s.matrices, s.tensor = s.matrices[from:from+n], s.tensor[from:from+n]
+// cut is a source of n matrices from one on, over the same files.
+func (s *storedSource) cut(from, n int) *storedSource {
+	return &storedSource{ck: s.ck, matrices: s.matrices[from : from+n], tensor: s.tensor[from : from+n]}
 }
 
 func (s *storedSource) tensors() []Tensor {

@@ -189,10 +189,18 @@ type counted struct {
 	runs, rows atomic.Int64
 	refuseRuns bool
 	spoil      func(t, from int, dst []byte)
+	before     func() // each read; may be nil
+}
+
+func (c *counted) read(n *atomic.Int64) {
+	n.Add(1)
+	if c.before != nil {
+		c.before()
+	}
 }
 
 func (c *counted) ReadRun(ctx context.Context, t int, off int64, dst []byte) error {
-	c.runs.Add(1)
+	c.read(&c.runs)
 	if c.refuseRuns {
 		return errors.New("a bad block")
 	}
@@ -200,7 +208,7 @@ func (c *counted) ReadRun(ctx context.Context, t int, off int64, dst []byte) err
 }
 
 func (c *counted) ReadRows(ctx context.Context, t, from int, dst []byte) error {
-	c.rows.Add(1)
+	c.read(&c.rows)
 	err := c.storedSource.ReadRows(ctx, t, from, dst)
 	if c.spoil != nil {
 		c.spoil(t, from, dst)

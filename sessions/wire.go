@@ -11,7 +11,7 @@ import (
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/demo"
-	"quantscope/quant/method"
+	"quantscope/quant/export"
 	"quantscope/quant/recipe"
 	"quantscope/quant/topology"
 )
@@ -21,15 +21,15 @@ import (
 // of two versions never stand in one session.
 const numerics = "1"
 
-// convention is whose NVFP4 arithmetic the variants of quant/method follow.
-const convention = kernels.ModelOpt
-
 // openJob is the job that the options describe, over a real checkpoint.
 func openJob(o Options) (*Job, error) {
 	for _, name := range o.Variants { // before anything is opened
-		if _, err := method.Parse(name); err != nil {
+		if _, err := o.variant(name); err != nil {
 			return nil, err
 		}
+	}
+	if o.Export != nil && len(o.Variants) != 1 {
+		return nil, fmt.Errorf("an export is of one variant, and %d are asked for: %w", len(o.Variants), errOneVariant)
 	}
 	ck, err := openCheckpoint(o.Checkpoint)
 	if err != nil {
@@ -79,24 +79,43 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 	if o.KernelSet.Name == "" {
 		o.KernelSet = kernels.Best()
 	}
-	src, err := newStored(ck, sel.Matrices)
+	whole, err := newStored(ck, sel.Matrices)
 	if err != nil {
 		return nil, err
 	}
+	first, n, err := o.Part.of(ck, whole)
+	if err != nil {
+		return nil, err
+	}
+	src := whole.cut(first, n)
 	job := &Job{
 		Meta: Meta{
 			SourcePath: o.Checkpoint, SourceIdentity: ck.Identity().String(), Family: model.Family, Summary: model.Summary,
-			Layers: model.Layers, MTPLayers: model.MTPLayers, Experts: model.Experts, SourceBytes: ck.Bytes(), Targets: sel.Description,
+			Layers: model.Layers, MTPLayers: model.MTPLayers, Experts: model.Experts, SourceBytes: ck.Bytes(), Targets: sel.Description, Part: o.Part,
 		},
 		Name: demo.Label, Tensors: src.tensors(), Source: src, Findings: oddities(ck, model, sel),
 		Settings: map[string]string{
-			SettingSource:     ck.Identity().String(),
-			SettingTargets:    sel.Description,
-			SettingConvention: convention.String(),
-			SettingNumerics:   numerics,
-			settingPattern:    o.Targets,
+			SettingSource:      ck.Identity().String(),
+			SettingTargets:     sel.Description,
+			SettingConvention:  o.convention(),
+			SettingGlobalScale: o.globals().String(),
+			SettingPart:        o.Part.String(),
+			SettingNumerics:    numerics,
+			settingPattern:     o.Targets,
 		},
 		Parse: func(name string) (Quantizer, error) { return parseVariant(name, o) },
+	}
+	if o.Part.Of > 0 {
+		job.part = &partJSON{K: o.Part.K, Of: o.Part.Of, First: first, Whole: len(whole.matrices)}
+	}
+	if o.globals() == export.Shared {
+		job.shared = newSharing(o.KernelSet, whole, first)
+	}
+	if o.Export != nil {
+		if job.export, err = planExport(ck, model, whole, first, o); err != nil {
+			return nil, err
+		}
+		job.Findings = append(job.Findings, job.export.plan.Notes...)
 	}
 	if o.Checkpoint != demo.Label {
 		if job.Abs, err = filepath.Abs(o.Checkpoint); err != nil {
@@ -113,38 +132,41 @@ const settingPattern = "targets pattern"
 
 // parseVariant makes a quantizer of a name.
 func parseVariant(name string, o Options) (Quantizer, error) {
-	v, err := method.Parse(name)
+	v, err := o.variant(name)
 	if err != nil {
 		return Quantizer{}, err
 	}
 	return Quantizer{
-		Variant: Variant{Name: v.Name, Effective: v.Name, Scheme: v.Scheme, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers},
-		Spec:    &v.Spec,
+		Variant: Variant{
+			Name: v.Name, Effective: v.Name, Scheme: v.Scheme, Convention: v.Spec.Convention.String(),
+			BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers,
+		},
+		Spec: &v.Spec,
 	}, nil
 }
 
 // sourceRowErrors opens the checkpoint that a session is of and measures one
 // tensor of it, row by row. weights is the digest that it must have.
-func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant string, weights digest) ([]float64, error) {
+func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant Variant, weights digest) ([]float64, error) {
 	ck, err := findSource(meta)
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %s: its checkpoint was %s: %w", session, meta.place(), err)
 	}
-	job, err := newJob(ck, Options{Checkpoint: meta.SourcePath, Targets: settings[settingPattern]})
+	job, err := newJob(ck, Options{
+		Checkpoint: meta.SourcePath, Targets: settings[settingPattern], Compat: variant.convention(), GlobalScale: settings[SettingGlobalScale],
+	})
 	if err != nil {
 		return nil, errors.Join(err, ck.Close())
 	}
 	defer job.Source.Close()
-	for _, s := range []string{SettingConvention, SettingNumerics} {
-		if was, is := settings[s], job.Settings[s]; was != is {
-			return nil, fmt.Errorf("sessions: %s: rows cannot be measured again: %s was %s and is now %s", session, s, orNone(was), orNone(is))
-		}
+	if was, is := settings[SettingNumerics], job.Settings[SettingNumerics]; was != is {
+		return nil, fmt.Errorf("sessions: %s: rows cannot be measured again: %s was %s and is now %s", session, SettingNumerics, orNone(was), orNone(is))
 	}
 	i := slices.IndexFunc(job.Tensors, func(t Tensor) bool { return t.Name == tensor.Name })
 	if i < 0 {
 		return nil, fmt.Errorf("sessions: %s: tensor %q is not among the targets of %s any more", session, tensor.Name, ck.Path)
 	}
-	q, err := job.Parse(variant)
+	q, err := job.Parse(variant.Name)
 	if err != nil {
 		return nil, err
 	}

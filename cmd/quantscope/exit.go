@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/export"
 	"quantscope/quant/recipe"
 	"quantscope/quant/topology"
 	"quantscope/sessions"
@@ -42,8 +43,12 @@ func environment(err error) error { return &exitError{exitEnvironment, err} }
 func checkFailed(err error) error { return &exitError{exitCheckFailed, err} }
 
 // interrupted ends a run that a person broke off.
-func interrupted(session string) error {
-	return &exitError{exitInterrupted, fmt.Errorf("interrupted: what was measured is kept; --session %s goes on", session)}
+func interrupted(session string, written *exportDocument) error {
+	more := ""
+	if written != nil && written.State != sessions.ExportWhole {
+		more = fmt.Sprintf(" --out %s --layout %s --resume", written.Dir, written.Layout)
+	}
+	return &exitError{exitInterrupted, fmt.Errorf("interrupted: what was measured is kept; --session %s%s goes on", session, more)}
 }
 
 // errSaid marks an outcome that the command has printed itself.
@@ -69,6 +74,7 @@ func exitCode(err error) int {
 	var session *sessions.FileError
 	var env *sessions.EnvError
 	var busy *sessions.BusyError
+	var written *sessions.ExportError
 	switch {
 	case errors.As(err, &coded):
 		return coded.code
@@ -78,7 +84,8 @@ func exitCode(err error) int {
 		errors.As(err, &env), errors.As(err, &busy):
 		return exitEnvironment
 	case errors.As(err, &file), errors.As(err, &session), errors.Is(err, sessions.ErrNotSession), errors.Is(err, fs.ErrNotExist),
-		errors.Is(err, recipe.ErrNothing), errors.Is(err, topology.ErrTensors):
+		errors.Is(err, recipe.ErrNothing), errors.Is(err, topology.ErrTensors),
+		errors.As(err, &written), errors.Is(err, export.ErrSource), errors.Is(err, export.ErrMatrix):
 		return exitBadInput
 	}
 	return exitUsage

@@ -74,7 +74,7 @@ func TestVerdict(t *testing.T) {
 		{state(sessions.RunFinished, sessions.EventFailed, 0), false, exitGood}, // failed once, measured on resume
 		{state(sessions.RunCancelled, sessions.EventCancelled, 0), true, exitInterrupted},
 	} {
-		err := verdict("s.qscope", c.st, c.allow)
+		err := verdict("s.qscope", c.st, c.allow, nil)
 		got := exitGood
 		if err != nil {
 			got = exitCode(err)

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"quantscope/kernels"
+	"quantscope/quant/export"
 	"quantscope/quant/method"
 	"quantscope/sessions"
 )
@@ -19,6 +22,8 @@ type runFlags struct {
 	variants, targets, session, mem string
 	threads                         int
 	json, allowFallback             bool
+	compat, globalScale, part       string
+	export                          sessions.ExportOptions
 	notice                          string // said once the run has begun; no flag
 }
 
@@ -38,6 +43,67 @@ func (f *runFlags) bind(cmd *cobra.Command, variants string) {
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	})
+}
+
+// bindExport adds the flags of a run that may write a checkpoint, or be one of
+// several.
+func (f *runFlags) bindExport(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.export.Dir, "out", "", "folder to write the quantized checkpoint to, of exactly one variant")
+	fl.StringVar(&f.export.Layout, "layout", "", "layout of --out: "+strings.Join(export.Layouts(), ", "))
+	fl.BoolVar(&f.export.Resume, "resume", false, "go on with the unfinished export in --out")
+	fl.StringVar(&f.globalScale, "global-scale", "", "second-level scales over matrices that servers fuse, or over each tensor: shared or tensor (default: shared with --out)")
+	fl.StringVar(&f.compat, "compat", "", "whose arithmetic: "+strings.Join(conventions(), ", ")+" (default: the layout's, else the format's first)")
+	fl.StringVar(&f.part, "part", "", "K/N: only this part of the checkpoint's files")
+}
+
+// conventions are the words that --compat takes.
+func conventions() []string {
+	var names []string
+	for _, f := range kernels.Formats() {
+		for _, c := range kernels.Conventions(f.Name) {
+			if !slices.Contains(names, c.String()) {
+				names = append(names, c.String())
+			}
+		}
+	}
+	return names
+}
+
+// extra checks the flags of bindExport and puts them into the options.
+func (f *runFlags) extra(o *sessions.Options) error {
+	if f.compat != "" {
+		if _, err := kernels.ConventionByName(f.compat); err != nil {
+			return usage(fmt.Errorf("--compat: %w", err))
+		}
+	}
+	if f.globalScale != "" {
+		if _, err := export.ParseGlobals(f.globalScale); err != nil {
+			return usage(fmt.Errorf("--global-scale: %w", err))
+		}
+	}
+	o.Compat, o.GlobalScale = f.compat, f.globalScale
+	if f.part != "" {
+		var err error
+		if o.Part, err = sessions.ParsePart(f.part); err != nil {
+			return usage(fmt.Errorf("--part: %w", err))
+		}
+	}
+	switch {
+	case f.export.Dir == "" && (f.export.Layout != "" || f.export.Resume):
+		return usage(errors.New("--layout and --resume go with --out"))
+	case f.export.Dir == "":
+		return nil
+	case f.export.Layout == "":
+		return usage(fmt.Errorf("--out needs --layout: %s", strings.Join(export.Layouts(), ", ")))
+	case !slices.Contains(export.Layouts(), f.export.Layout):
+		return usage(fmt.Errorf("--layout %q is none of %s", f.export.Layout, strings.Join(export.Layouts(), ", ")))
+	case len(o.Variants) != 1:
+		return usage(fmt.Errorf("--out writes one variant, and --variant names %d: %s", len(o.Variants), strings.Join(o.Variants, ", ")))
+	}
+	x := f.export
+	o.Export = &x
+	return nil
 }
 
 // options checks the flags and turns them into what an engine takes.
@@ -62,7 +128,7 @@ func (f *runFlags) options(source string) (sessions.Options, error) {
 	for _, v := range variants {
 		o.Variants = append(o.Variants, v.Name)
 	}
-	return o, nil
+	return o, f.extra(&o)
 }
 
 // parseBytes reads a size: a number with B, kB, MB, GB, TB (powers of 1000) or

@@ -26,12 +26,12 @@ func newProgress(std streams) *progress {
 	return p
 }
 
-func (p *progress) show(st *sessions.State) {
+func (p *progress) show(st *sessions.State, feed *sessions.LiveFeed) {
 	if time.Since(p.last) < p.every {
 		return
 	}
 	p.last = time.Now()
-	p.print(progressLine(st))
+	p.print(progressLine(st) + exportProgress(feed))
 }
 
 func (p *progress) print(line string) {
@@ -44,8 +44,8 @@ func (p *progress) print(line string) {
 }
 
 // finish says how it ended.
-func (p *progress) finish(st *sessions.State) {
-	p.print(progressLine(st))
+func (p *progress) finish(st *sessions.State, feed *sessions.LiveFeed) {
+	p.print(progressLine(st) + exportProgress(feed))
 	if p.live {
 		fmt.Fprintln(p.w)
 	}
@@ -67,6 +67,15 @@ func progressLine(st *sessions.State) string {
 		line += "  ETA " + clock(pr.ETASeconds)
 	}
 	return line
+}
+
+// exportProgress says how much of an export is written.
+func exportProgress(feed *sessions.LiveFeed) string {
+	e, ok := feed.Export()
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("  wrote %s of %s", formatBytes(e.Written), formatBytes(e.Total))
 }
 
 // clock writes seconds as m:ss or h:mm:ss.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,18 +18,21 @@ func newQuantize(std streams) *cobra.Command {
 	f := runFlags{}
 	cmd := &cobra.Command{
 		Use:   "quantize CHECKPOINT",
-		Short: "Quantize in memory, measure every tensor and keep the session",
+		Short: "Quantize, measure every tensor, keep the session, write a checkpoint",
 		Long: `quantize reads the targeted matrices in file order, quantizes each under every
-variant and records what the round trip did to it. Nothing is written but the
-session. A session that exists already is gone on with: what it holds is not
-measured again.`,
-		Example: "  quantscope quantize demo --variant nvfp4,nvfp4+mse --session demo.qscope --json",
-		Args:    exactly(1, "quantize takes one checkpoint: a folder, a file or demo"),
+variant and records what the round trip did to it. A session that exists
+already is gone on with: what it holds is not measured again. With --out one
+variant is also written as a checkpoint; without it nothing is written but the
+session.`,
+		Example: `  quantscope quantize demo --variant nvfp4,nvfp4+mse --session demo.qscope --json
+  quantscope quantize demo --variant nvfp4+mse --out demo-nvfp4 --layout modelopt`,
+		Args: exactly(1, "quantize takes one checkpoint: a folder, a file or demo"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return quantize(cmd.Context(), std, args[0], f)
 		},
 	}
 	f.bind(cmd, defaultVariants)
+	f.bindExport(cmd)
 	return cmd
 }
 
@@ -39,6 +43,7 @@ type quantizeDocument struct {
 	Identity   string             `json:"identity"`
 	Family     string             `json:"family"`
 	Targets    string             `json:"targets"`
+	Part       string             `json:"part,omitempty"`
 	Program    string             `json:"program"`
 	KernelSet  string             `json:"kernel_set"`
 	State      sessions.RunState  `json:"state"`
@@ -46,6 +51,27 @@ type quantizeDocument struct {
 	Failed     []eventLine        `json:"failed"`
 	Fallbacks  []eventLine        `json:"fallbacks"`
 	Findings   []eventLine        `json:"findings"`
+	Export     *exportDocument    `json:"export,omitempty"`
+}
+
+// exportDocument is what became of --out.
+type exportDocument struct {
+	Dir     string               `json:"dir"`
+	Layout  string               `json:"layout"`
+	State   sessions.ExportState `json:"state"`
+	Files   int                  `json:"files"`
+	Bytes   int64                `json:"bytes"`
+	Seconds float64              `json:"seconds"`
+	Missing []int                `json:"missing_parts,omitempty"`
+	Notes   []string             `json:"notes,omitempty"`
+}
+
+func exportOf(feed *sessions.LiveFeed) *exportDocument {
+	e, ok := feed.Export()
+	if !ok {
+		return nil
+	}
+	return &exportDocument{Dir: e.Dir, Layout: e.Layout, State: e.State, Files: e.Files, Bytes: e.Bytes, Seconds: e.Seconds, Missing: e.Missing, Notes: e.Notes}
 }
 
 type eventLine struct {
@@ -88,21 +114,44 @@ func quantize(ctx context.Context, std streams, source string, f runFlags) error
 		}
 		st = saved
 	}
+	written := exportOf(feed)
 	if f.json {
-		err = printJSON(std.out, document(feed.Path(), st))
-	} else {
-		err = printRun(std.out, feed.Path(), st)
+		doc := document(feed.Path(), st)
+		doc.Export = written
+		err = printJSON(std.out, doc)
+	} else if err = printRun(std.out, feed.Path(), st); err == nil {
+		err = printExport(std.out, written)
 	}
 	if runErr == nil {
 		runErr = err
 	}
 	if errors.Is(runErr, context.Canceled) {
-		return interrupted(feed.Path())
+		return interrupted(feed.Path(), written)
 	}
 	if runErr == nil {
-		runErr = verdict(feed.Path(), st, f.allowFallback)
+		runErr = verdict(feed.Path(), st, f.allowFallback, written)
 	}
 	return runErr
+}
+
+// printExport says what became of the export.
+func printExport(w io.Writer, e *exportDocument) error {
+	if e == nil {
+		return nil
+	}
+	t := newReport(w)
+	switch e.State {
+	case sessions.ExportWhole:
+		t.line("export   %s: %s, %d files, %s in %.1f s", e.Dir, e.Layout, e.Files, formatBytes(e.Bytes), e.Seconds)
+	case sessions.ExportPart:
+		t.line("export   %s: this part is written; not yet: part %s", e.Dir, strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Missing), " ", ", "), "[]"))
+	default:
+		t.line("export   %s: incomplete, and marked so; --resume goes on", e.Dir)
+	}
+	for _, n := range e.Notes {
+		t.line("note     %s", views.Clean(n))
+	}
+	return t.err
 }
 
 // follow brings a state up to date with a live run until nothing runs any more.
@@ -121,9 +170,9 @@ func follow(ctx context.Context, std streams, feed *sessions.LiveFeed) (*session
 		if b.Closed {
 			break
 		}
-		p.show(st)
+		p.show(st, feed)
 	}
-	p.finish(st)
+	p.finish(st, feed)
 	_, err := feed.Wait(whole)
 	return st, err
 }
@@ -133,14 +182,17 @@ func ended(s sessions.RunState) bool {
 }
 
 // verdict turns how a run ended into an error.
-func verdict(path string, st *sessions.State, allowFallback bool) error {
+func verdict(path string, st *sessions.State, allowFallback bool, written *exportDocument) error {
 	failed := problems(st, sessions.EventFailed)
 	switch {
 	case st.Progress.State == sessions.RunCancelled || st.Progress.State == sessions.RunInterrupted:
-		return interrupted(path)
+		return interrupted(path, written)
 	case len(failed) > 0 && st.Progress.Failed > 0:
-		first := failed[0]
-		return badInput(fmt.Errorf("%d measurements failed, the first: %s", st.Progress.Failed, first.Message))
+		first, left := failed[0], ""
+		if written != nil {
+			left = "; " + written.Dir + " is incomplete"
+		}
+		return badInput(fmt.Errorf("%d measurements failed, the first: %s%s", st.Progress.Failed, first.Message, left))
 	case !allowFallback && len(problems(st, sessions.EventFallback)) > 0:
 		return checkFailed(errors.New("something other than what was requested ran (see fallbacks); --allow-fallback accepts it"))
 	}
@@ -168,7 +220,7 @@ func problems(st *sessions.State, kind sessions.EventKind) []eventLine {
 func document(path string, st *sessions.State) quantizeDocument {
 	d := quantizeDocument{
 		Session: path, Checkpoint: st.Meta.SourcePath, Identity: st.Meta.SourceIdentity, Family: st.Meta.Family,
-		Targets: st.Meta.Targets, Program: st.Meta.Program, KernelSet: st.Meta.KernelSet, State: st.Progress.State,
+		Targets: st.Meta.Targets, Part: st.Meta.Part.String(), Program: st.Meta.Program, KernelSet: st.Meta.KernelSet, State: st.Progress.State,
 		Variants: []sessions.Summary{},
 		Failed:   problems(st, sessions.EventFailed), Fallbacks: problems(st, sessions.EventFallback), Findings: problems(st, sessions.EventFinding),
 	}
@@ -184,6 +236,9 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 	t.line("%s", st.Meta.SourcePath)
 	t.line("  %s", st.Meta.Summary)
 	t.line("  targets   %s: %d matrices", st.Meta.Targets, len(st.Tensors))
+	if st.Meta.Part.Of > 0 {
+		t.line("  part      %v", st.Meta.Part)
+	}
 	t.line("  session   %s (%s)", path, st.Progress.State)
 	t.line("  measured  %d of %d by kernels %q", st.Progress.Done, st.Progress.Total, st.Meta.KernelSet)
 	t.line("")

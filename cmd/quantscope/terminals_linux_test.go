@@ -129,12 +129,12 @@ func smallTerminal(t *testing.T, cols, rows uint16) {
 // session holds what was measured.
 func interruptedRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "big")
-	synth := demo.Synth{Layers: 2, Experts: 32, Hidden: 256, Intermediate: 256, Seed: 1}
+	synth := demo.Synth{Layers: 2, Experts: 32, Hidden: 64, Intermediate: 1024, Seed: 1}
 	if err := synth.Write(t.Context(), dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	session := filepath.Join(t.TempDir(), "run.qscope")
-	term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color"}, dir, "--variant", "nvfp4+sweep", "--session", session, "--threads", "1")
+	term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color"}, dir, "--variant", "nvfp4+sweep", "--session", session, "--threads", "1", "--mem", "1B") // a row at a time: long enough for a key
 	term.Until(0, "/192")
 	term.Press("\x03")
 	start := time.Now()
@@ -160,12 +160,12 @@ func interruptedRun(t *testing.T) {
 // 0; what is left to do and how is said.
 func TestQuitDuringRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "big")
-	synth := demo.Synth{Layers: 2, Experts: 32, Hidden: 256, Intermediate: 256, Seed: 1}
+	synth := demo.Synth{Layers: 2, Experts: 32, Hidden: 64, Intermediate: 1024, Seed: 1}
 	if err := synth.Write(t.Context(), dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	session := filepath.Join(t.TempDir(), "run.qscope")
-	term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color"}, dir, "--variant", "nvfp4+sweep", "--session", session, "--threads", "1")
+	term := openTerminal(t, 80, 24, []string{"TERM=xterm-256color"}, dir, "--variant", "nvfp4+sweep", "--session", session, "--threads", "1", "--mem", "1B") // a row at a time: long enough for a key
 	term.Until(0, "/192")
 	term.Press("qq")
 	if code := term.leave(); code != exitGood {

@@ -1,0 +1,98 @@
+package sessions
+
+import (
+	"context"
+	"sync"
+
+	"quantscope/kernels"
+	"quantscope/quant/export"
+)
+
+// sharing gives matrices that a server fuses one global scale: that of the
+// largest magnitude among them. A nil one gives each its own.
+type sharing struct {
+	set   kernels.Set
+	src   *storedSource // all matrices of the checkpoint that are measured
+	first int           // matrix that is the job's tensor 0
+	group []int         // of a matrix, −1 for one without partners
+	all   []fused
+}
+
+// fused are matrices with one global scale.
+type fused struct {
+	mu      sync.Mutex
+	members []int
+	amax    []float32 // of each member, −1 where it is not known
+}
+
+func newSharing(set kernels.Set, src *storedSource, first int) *sharing {
+	s := &sharing{set: set, src: src, first: first, group: make([]int, len(src.matrices))}
+	for i := range s.group {
+		s.group[i] = -1
+	}
+	groups := export.SharedGroups(src.matrices)
+	s.all = make([]fused, len(groups))
+	for g, members := range groups {
+		s.all[g].members = members
+		for _, m := range members {
+			s.group[m] = g
+			s.all[g].amax = append(s.all[g].amax, -1)
+		}
+	}
+	return s
+}
+
+// amax is the largest magnitude that a tensor's global scale is taken from; own
+// is the tensor's. Partners are read only to look at them, once.
+func (s *sharing) amax(ctx context.Context, format string, t int, own float32) (float32, error) {
+	if s == nil || !export.SharesGlobal(format) || s.group[s.first+t] < 0 {
+		return own, nil
+	}
+	g := &s.all[s.group[s.first+t]]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	largest := float32(0)
+	for i, m := range g.members {
+		if m == s.first+t {
+			g.amax[i] = own
+		}
+		if g.amax[i] < 0 {
+			a, err := s.look(ctx, m)
+			if err != nil {
+				return 0, err
+			}
+			g.amax[i] = a
+		}
+		largest = max(largest, g.amax[i])
+	}
+	return largest, nil
+}
+
+// look reads a matrix for its largest magnitude.
+func (s *sharing) look(ctx context.Context, i int) (float32, error) {
+	m, err := s.src.Shape(i)
+	if err != nil {
+		return 0, err
+	}
+	largest := float32(0)
+	buf := gatherBuffers.Get().(*[]byte)
+	defer gatherBuffers.Put(buf)
+	rowBytes := m.Cols * m.Element.Size()
+	room := *buf
+	if rowBytes > len(room) {
+		room = make([]byte, rowBytes)
+	}
+	rows := len(room) / max(rowBytes, 1)
+	for from := 0; from < m.Rows && rowBytes > 0; from += rows {
+		part := room[:min(rows, m.Rows-from)*rowBytes]
+		if err := s.src.ReadRows(ctx, i, from, part); err != nil {
+			return 0, err
+		}
+		a, err := s.set.AbsMax(kernels.Matrix{Element: m.Element, Rows: 1, Cols: len(part) / m.Element.Size(), Data: part})
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, a)
+	}
+	return largest, nil
+}
