@@ -134,14 +134,16 @@ func (w *Writer) look() (found, error) {
 		if e.IsDir() && folders[name] {
 			return nil
 		}
+		target, mine, temp := w.temporary(name)
+		if mine && known[target] && !e.IsDir() {
+			f.temps = append(f.temps, name)
+			return nil
+		}
 		if f.any == "" {
 			f.any = name
 		}
-		switch target, mine, temp := w.temporary(name); {
-		case !e.IsDir() && temp && known[target]:
-			if mine {
-				f.temps = append(f.temps, name)
-			}
+		switch {
+		case !e.IsDir() && temp && known[target]: // another part's
 		case e.IsDir() || !known[name]:
 			if strings.HasPrefix(name, checkpoint.UnfinishedPrefix) {
 				return fmt.Errorf("%w %s: %s is of an export in another number of parts than %d", ErrOutput, w.dir, name, w.part.Of)
@@ -218,13 +220,13 @@ func (w *Writer) prepare(ctx context.Context, f found, resume bool) error {
 			return err
 		}
 	}
-	if err := w.savePart(); err != nil {
-		if !f.plan && w.part.Of == 1 {
+	err := w.savePart()
+	if err != nil && !f.plan && w.part.Of == 1 { // leave nothing, or what can be resumed
+		if gone := w.fs.remove(w.path(partName(1, 1))); gone == nil || isMissing(gone) {
 			_ = w.fs.remove(w.path(planName))
 		}
-		return err
 	}
-	return nil
+	return err
 }
 
 // need is the bytes that are still to be written.

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -118,70 +117,84 @@ func amaxes(t testing.TB, p *Plan) []float32 {
 	return amax
 }
 
-// whole quantizes a matrix in one piece.
-func whole(t testing.TB, p *Plan, i int, amax float32) (kernels.Output, float32) {
-	t.Helper()
-	m := load(t, p, i)
-	pass, err := kernels.Reference().Begin(p.Spec, m.Element, m.Rows, m.Cols, amax)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := makeOutput(pass.Sizes(m.Rows))
-	if err := pass.Rows(m.Data, &out); err != nil {
-		t.Fatal(err)
-	}
-	global := pass.Global()
-	if _, err := pass.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	return out, global
+// prepared is a matrix quantized in one piece.
+type prepared struct {
+	kernels.Output
+	global float32
 }
 
-func makeOutput(s kernels.Sizes) kernels.Output {
-	return kernels.Output{Codes: make([]byte, s.Codes), Scales: make([]byte, s.Scales), Mins: make([]byte, s.Mins)}
-}
-
-// store quantizes a matrix in chunks of about so many rows and stores each.
-func store(t testing.TB, w *Writer, i, rows int, amax float32) error {
+// prepare quantizes the matrices of a plan.
+func prepare(t testing.TB, p *Plan) []prepared {
 	t.Helper()
-	p := w.plan
-	m := load(t, p, i)
-	pass, err := kernels.Reference().Begin(p.Spec, m.Element, m.Rows, m.Cols, amax)
-	if err != nil {
-		t.Fatal(err)
-	}
-	multiple := max(p.RowMultiple(), pass.RowMultiple())
-	rows = max(rows/multiple, 1) * multiple
-	stride := m.Cols * m.Element.Size()
-	for first := 0; first < m.Rows; first += rows {
-		n := min(rows, m.Rows-first)
-		out := makeOutput(pass.Sizes(n))
-		if err := pass.Rows(m.Data[first*stride:(first+n)*stride], &out); err != nil {
+	amax := amaxes(t, p)
+	all := make([]prepared, len(p.Matrices))
+	for i := range all {
+		m := load(t, p, i)
+		pass, err := kernels.Reference().Begin(p.Spec, m.Element, m.Rows, m.Cols, amax[i])
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Store(i, first, &out, pass.Global()); err != nil {
-			_, _ = pass.Finish()
+		s := pass.Sizes(m.Rows)
+		all[i].Output = kernels.Output{Codes: make([]byte, s.Codes), Scales: make([]byte, s.Scales), Mins: make([]byte, s.Mins)}
+		if err := pass.Rows(m.Data, &all[i].Output); err != nil {
+			t.Fatal(err)
+		}
+		all[i].global = pass.Global()
+		if _, err := pass.Finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// rows are n rows of it from first on.
+func (x *prepared) rows(p *Plan, i, first, n int) *kernels.Output {
+	m, f := &p.Matrices[i], p.format
+	tile := 1
+	if f.Scope == kernels.ScopeTile {
+		tile = f.Group
+	}
+	codes, all := len(x.Codes)/m.Rows, (m.Rows+tile-1)/tile
+	scales, mins := len(x.Scales)/all, len(x.Mins)/all
+	from, to := first/tile, (first+n+tile-1)/tile
+	out := &kernels.Output{Codes: x.Codes[first*codes : (first+n)*codes], Scales: x.Scales[from*scales : to*scales], Mins: x.Mins[from*mins : to*mins]}
+	if f.Scope == kernels.ScopeTensor {
+		if out.Scales = nil; first == 0 {
+			out.Scales = x.Scales
+		}
+	}
+	return out
+}
+
+// store stores a matrix in chunks of about so many rows.
+func store(w *Writer, i, rows int, x *prepared) error {
+	p := w.plan
+	rows = max(rows/p.RowMultiple(), 1) * p.RowMultiple()
+	for first := 0; first < p.Matrices[i].Rows; first += rows {
+		n := min(rows, p.Matrices[i].Rows-first)
+		if err := w.Store(i, first, x.rows(p, i, first, n), x.global); err != nil {
 			return err
 		}
 	}
-	_, err = pass.Finish()
-	return err
+	return nil
 }
 
 // write writes an export from where it stands to its end, and says how it ended.
-func write(t testing.TB, p *Plan, dir string, o Options) (Result, error) {
+func write(t testing.TB, p *Plan, all []prepared, dir string, o Options) (Result, error) {
 	t.Helper()
+	if o.files == nil {
+		o.files = &faults{} // which does not wait for the disk
+	}
 	w, err := Create(t.Context(), p, dir, o)
 	if err != nil {
 		return Result{}, err
 	}
 	defer w.Close()
-	amax := amaxes(t, p)
 	for i := range p.Matrices {
 		if !w.Wanted(i) {
 			continue
 		}
-		if err := store(t, w, i, 16, amax[i]); err != nil {
+		if err := store(w, i, 16, &all[i]); err != nil {
 			return Result{}, err
 		}
 	}
@@ -189,9 +202,9 @@ func write(t testing.TB, p *Plan, dir string, o Options) (Result, error) {
 }
 
 // mustWrite writes a whole export.
-func mustWrite(t testing.TB, p *Plan, dir string, o Options) {
+func mustWrite(t testing.TB, p *Plan, all []prepared, dir string, o Options) {
 	t.Helper()
-	r, err := write(t, p, dir, o)
+	r, err := write(t, p, all, dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +250,7 @@ func TestDemoModelOpt(t *testing.T) {
 	ck, model := openDemo(t)
 	p := planOf(t, ck, model, "", ModelOpt, "nvfp4")
 	dir := filepath.Join(t.TempDir(), "out")
-	mustWrite(t, p, dir, Options{})
+	mustWrite(t, p, prepare(t, p), dir, Options{files: osFiles{}})
 	out, _ := openModel(t, dir)
 	size := int64(0)
 	for _, text := range files(t, dir) {
@@ -246,5 +259,4 @@ func TestDemoModelOpt(t *testing.T) {
 	if size != p.Bytes || out.Bytes() != p.WeightBytes || len(out.Findings) != 0 {
 		t.Errorf("%d bytes, planned %d; findings %v", size, p.Bytes, out.Findings)
 	}
-	_ = context.Background
 }

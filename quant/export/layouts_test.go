@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/recipe"
 )
@@ -36,7 +35,7 @@ func wordNibble(row []byte, i int) byte {
 
 // checkField compares a stored field with what the kernels gave for the whole
 // matrix.
-func checkField(t *testing.T, p *Plan, matrix int, field placed, raw []byte, out *kernels.Output, global float32) {
+func checkField(t *testing.T, p *Plan, matrix int, field placed, raw []byte, out *prepared) {
 	t.Helper()
 	m, f := &p.Matrices[matrix], p.format
 	name := p.Modules[matrix] + "." + field.suffix
@@ -87,8 +86,8 @@ func checkField(t *testing.T, p *Plan, matrix int, field placed, raw []byte, out
 			}
 		}
 	case Global:
-		if got := math.Float32frombits(binary.LittleEndian.Uint32(raw)); got != global {
-			t.Errorf("%s is %v, want %v", name, got, global)
+		if got := math.Float32frombits(binary.LittleEndian.Uint32(raw)); got != out.global {
+			t.Errorf("%s is %v, want %v", name, got, out.global)
 		}
 	case Shape:
 		if r, c := binary.LittleEndian.Uint64(raw), binary.LittleEndian.Uint64(raw[8:]); r != uint64(m.Rows) || c != uint64(m.Cols) {
@@ -98,7 +97,7 @@ func checkField(t *testing.T, p *Plan, matrix int, field placed, raw []byte, out
 }
 
 // checkExport opens an export and compares every tensor with its source.
-func checkExport(t *testing.T, p *Plan, dir string) {
+func checkExport(t *testing.T, p *Plan, all []prepared, dir string) {
 	t.Helper()
 	out, _ := openModel(t, dir)
 	if len(out.Findings) > 0 {
@@ -113,15 +112,13 @@ func checkExport(t *testing.T, p *Plan, dir string) {
 			t.Errorf("file %s instead of %s", f.Name, names[i])
 		}
 	}
-	amax := amaxes(t, p)
 	for i := range p.Matrices {
-		want, global := whole(t, p, i, amax[i])
 		for _, fd := range p.places[i].fields {
 			raw, x := content(t, out, p.Modules[i]+"."+fd.suffix)
 			if x.DType != fd.dtype || !cmp.Equal(x.Shape, fd.shape) || x.File != p.ShardOf(i) {
 				t.Errorf("%s is %s %v in file %d", x.Name, x.DType, x.Shape, x.File)
 			}
-			checkField(t, p, i, fd, raw, &want, global)
+			checkField(t, p, i, fd, raw, &all[i])
 		}
 	}
 	targets := map[string]bool{}
@@ -175,8 +172,9 @@ func TestLayouts(t *testing.T) {
 					t.Fatal(err)
 				}
 				dir := filepath.Join(t.TempDir(), "out")
-				mustWrite(t, p, dir, Options{})
-				checkExport(t, p, dir)
+				all := prepare(t, p)
+				mustWrite(t, p, all, dir, Options{})
+				checkExport(t, p, all, dir)
 				for i := range p.Matrices {
 					want, err := p.format.Bytes(p.Matrices[i].Rows, p.Matrices[i].Cols)
 					if err != nil {
@@ -208,8 +206,9 @@ func TestFusedExperts(t *testing.T) {
 				ck, model := openModel(t, s.write(t))
 				p := planOf(t, ck, model, "", layout, "nvfp4")
 				dir := filepath.Join(t.TempDir(), "out")
-				mustWrite(t, p, dir, Options{})
-				checkExport(t, p, dir)
+				all := prepare(t, p)
+				mustWrite(t, p, all, dir, Options{})
+				checkExport(t, p, all, dir)
 				want := []string{}
 				for x := range 3 {
 					for _, proj := range []string{"gate_proj", "up_proj", "down_proj"} {
@@ -230,27 +229,22 @@ func TestFusedExperts(t *testing.T) {
 	}
 }
 
-// What can be stored in chunks of other rows is the same file.
+// What is stored in other chunks, in another order, is the same file.
 func TestChunks(t *testing.T) {
 	ck, model := openModel(t, mixture().write(t))
 	for _, f := range []string{"nvfp4", "int4-g32", "int4-channel-sym"} {
 		p := planOf(t, ck, model, "model.layers.*proj.weight", CompressedTensors, f)
+		all := prepare(t, p)
 		a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-		mustWrite(t, p, a, Options{})
+		mustWrite(t, p, all, a, Options{})
 		w, err := Create(t.Context(), p, b, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		amax := amaxes(t, p)
 		for i := range p.Matrices {
-			out, global := whole(t, p, i, amax[i])
-			m := &p.Matrices[i]
-			codes, scales := len(out.Codes)/m.Rows, len(out.Scales)/m.Rows
-			mins := len(out.Mins) / m.Rows
-			for first := (m.Rows - 1) / 8 * 8; first >= 0; first -= 8 { // backwards
-				n := min(8, m.Rows-first)
-				part := kernels.Output{Codes: out.Codes[first*codes : (first+n)*codes], Scales: out.Scales[first*scales : (first+n)*scales], Mins: out.Mins[first*mins : (first+n)*mins]}
-				if err := w.Store(i, first, &part, global); err != nil {
+			rows := p.Matrices[i].Rows
+			for first := (rows - 1) / 8 * 8; first >= 0; first -= 8 { // backwards
+				if err := w.Store(i, first, all[i].rows(p, i, first, min(8, rows-first)), all[i].global); err != nil {
 					t.Fatal(err)
 				}
 			}
