@@ -41,9 +41,9 @@ type blockTap struct {
 
 	elements, blocks, nan, inf, zeroBlocks int64
 
-	amax    uint32 // largest |w|, f32 bits
-	codes   [16]int64
-	errors  [ErrorBins]int64
+	amax    uint32           // largest |w|, f32 bits
+	codes   [countBins]int64 // the last one is of no code
+	errors  [countBins]int64
 	choices [MultBins]int64
 
 	scaleMin, scaleMax, scaleSum   float64
@@ -137,7 +137,7 @@ func (t *blockTap) record() Tap {
 		ScaleHigh: t.scaleHigh, ScaleLow: t.scaleLow, ScaleSubnormal: t.subnormal, ZeroBlocks: t.zeroBlocks,
 		Shallow: t.shallow, Deep: t.deep, SubnormalClipped: t.subnormalClipped,
 		ShallowL2: t.shallowL2, DeepL2: t.deepL2, SubnormalClippedL2: t.subnormalMass2,
-		Depth: t.depth, Codes: t.codes, Multipliers: t.choices, Scales: t.scales, Errors: t.errors,
+		Depth: t.depth, Codes: [16]int64(t.codes[:16]), Multipliers: t.choices, Scales: t.scales, Errors: t.errors,
 	}
 	for _, e := range t.sums.worst {
 		r.MaxAbsErr = max(r.MaxAbsErr, e)

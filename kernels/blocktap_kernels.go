@@ -7,7 +7,7 @@ type blockKernels struct {
 	// encode: len(params) groups of group finite elements, a multiple of 16; see blockEncodeRef.
 	encode func(r blockRule, w []float32, group int, params []blockParams, codes, bins []byte, sums *blockSums)
 	// count: see countRef.
-	count func(data []byte, low, high *[16]int64)
+	count func(kind countKind, data []byte, counts *[countBins]int64)
 	// rangeError: 16·n finite elements; see rangeErrorRef.
 	rangeError func(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32)
 }

@@ -16,7 +16,7 @@ func TestBlockLayouts(t *testing.T) {
 	for _, c := range []struct{ got, want uintptr }{
 		{unsafe.Offsetof(p.step), 0}, {unsafe.Offsetof(p.inverse), 4}, {unsafe.Offsetof(p.offset), 8}, {unsafe.Offsetof(p.bins), 12}, {unsafe.Sizeof(p), 16},
 		{unsafe.Offsetof(s.w2), 0}, {unsafe.Offsetof(s.q2), 64}, {unsafe.Offsetof(s.wq), 128}, {unsafe.Offsetof(s.e2), 192}, {unsafe.Offsetof(s.worst), 256},
-		{unsafe.Offsetof(r.lo), 0}, {unsafe.Offsetof(r.hi), 4}, {unsafe.Offsetof(r.amax), 8}, {unsafe.Sizeof(r), 16},
+		{unsafe.Offsetof(r.lo), 0}, {unsafe.Offsetof(r.hi), 4}, {unsafe.Offsetof(r.amax), 8}, {unsafe.Offsetof(r.odd), 12}, {unsafe.Sizeof(r), 16},
 	} {
 		if c.got != c.want {
 			t.Errorf("%d, want %d", c.got, c.want)
@@ -126,6 +126,81 @@ func FuzzBlockEncode(f *testing.F) {
 			}
 			if sums != want {
 				t.Fatalf("%s rule %d: sums\n%v, want\n%v", set.Name, rule, sums, want)
+			}
+		}
+	})
+}
+
+// FuzzBlockCount holds every set's histograms against the reference.
+func FuzzBlockCount(f *testing.F) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{0, 1, 23, 24, 31, 32, 63, 64, 255, 256, 511, 512, 513, 1023, 1024, 2048, 5000} {
+		raw := make([]byte, n)
+		for i := range raw {
+			raw[i] = byte(rng.Uint32())
+		}
+		for kind := range uint8(countKinds) {
+			f.Add(raw, kind)
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, kind8 uint8) {
+		kind := countKind(kind8 % uint8(countKinds))
+		data, _ := guarded(len(raw)) // behind it stand other bytes
+		for i, b := range raw {
+			if data[i] = b; kind == countErrors {
+				data[i] = b % ErrorBins
+			}
+		}
+		want := [countBins]int64{3, 1 << 40, 0, 5}
+		start := want
+		countRef(kind, data, &want)
+		for _, set := range Available() {
+			got := start
+			set.blocks.count(kind, data, &got)
+			if got != want {
+				t.Fatalf("%s: kind %d of %d bytes: %v, want %v", set.Name, kind, len(data), got, want)
+			}
+		}
+	})
+}
+
+// FuzzBlockLoad holds every set's decoding and ranges against the reference.
+func FuzzBlockLoad(f *testing.F) {
+	for seed := range uint64(8) {
+		for e := range uint8(3) {
+			f.Add(blockSeed(seed, 16*9), e, uint8(seed))
+		}
+	}
+	f.Add([]byte("\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80\x00\x80"), uint8(0), uint8(0))
+	f.Fuzz(func(t *testing.T, raw []byte, e8, group8 uint8) {
+		e, group := []Element{BF16, F16, F32}[e8%3], 16*(1+int(group8%9))
+		groups := len(raw) / e.Size() / group
+		n := groups * group
+		want, ranges := make([]float32, n), make([]blockRange, groups)
+		blockLoadRef(e, raw, want, group, ranges)
+		for _, set := range Available() {
+			got, gotRanges := make([]float32, n+1), make([]blockRange, groups+1)
+			got[n], gotRanges[groups] = 42, blockRange{lo: 42}
+			set.blocks.load(e, raw[:n*e.Size()], got[:n], group, gotRanges[:groups])
+			for i, w := range want {
+				if !sameF32(got[i], w) {
+					t.Fatalf("%s: element %d is %v, want %v", set.Name, i, got[i], w)
+				}
+			}
+			if got[n] != 42 || gotRanges[groups] != (blockRange{lo: 42}) {
+				t.Fatalf("%s wrote outside of its output", set.Name)
+			}
+			for i, r := range ranges {
+				g := gotRanges[i]
+				if r.amax >= infF32 {
+					if g.amax < infF32 {
+						t.Fatalf("%s: group %d is finite, want it not", set.Name, i)
+					}
+					continue
+				}
+				if math.Float32bits(g.lo) != math.Float32bits(r.lo) || math.Float32bits(g.hi) != math.Float32bits(r.hi) || g.amax != r.amax || g.odd {
+					t.Fatalf("%s: group %d spans %+v, want %+v", set.Name, i, g, r)
+				}
 			}
 		}
 	})

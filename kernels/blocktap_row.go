@@ -214,20 +214,13 @@ func (p *blockPass) encodeRun(w []float32, from, to, group int, params []blockPa
 func (p *blockPass) count(w []float32, codes []byte) {
 	t := &p.tap
 	t.elements += int64(len(w))
-	var low, high, near, far [16]int64
-	p.set.blocks.count(codes, &low, &high)
-	p.set.blocks.count(p.bins[:len(w)], &near, &far)
-	four := p.rule.bits() == 4
-	for i := range high {
-		t.codes[i] += high[i]
-		if four {
-			t.codes[i] += low[i]
-		}
-		t.errors[i] += near[i]
+	kind := countPairs
+	if p.rule.bits() == 8 {
+		kind = countHigh
 	}
-	t.errors[0] -= far[1] // bin 16
-	t.errors[16] += far[1]
-	if four && len(w)%2 != 0 {
+	p.set.blocks.count(kind, codes, &t.codes)
+	p.set.blocks.count(countErrors, p.bins[:len(w)], &t.errors)
+	if kind == countPairs && len(w)%2 != 0 {
 		t.codes[0]-- // the half of the last byte that stands for nothing
 	}
 	for i := range p.ranges[:ceilDiv(len(w), p.group)] {

@@ -161,11 +161,30 @@ func (s *blockSums) add(lane int, w, q float64) {
 	s.worst[lane] = max(s.worst[lane], math.Abs(e))
 }
 
-// countRef adds the use of the values of the low and the high four bits of the
-// bytes.
-func countRef(data []byte, low, high *[16]int64) {
+// countKind is what countRef counts of bytes.
+type countKind uint8
+
+const (
+	countPairs  countKind = iota // the values of both halves
+	countHigh                    // those of the upper halves
+	countErrors                  // bytes up to 16
+	countKinds
+)
+
+// countBins is one more than the largest value.
+const countBins = ErrorBins
+
+// countRef adds the use of values.
+func countRef(kind countKind, data []byte, counts *[countBins]int64) {
 	for _, b := range data {
-		low[b&15]++
-		high[b>>4]++
+		switch kind {
+		case countPairs:
+			counts[b&15]++
+			counts[b>>4]++
+		case countHigh:
+			counts[b>>4]++
+		default:
+			counts[b]++
+		}
 	}
 }
