@@ -156,6 +156,71 @@ func TestNVFP4Choose(t *testing.T) {
 	}
 }
 
+// nearTies makes blocks between two choices: the one of an element's neighbours
+// in f32 at which the choice changes, and those around it. There the errors of
+// two scales differ in their last places, so that the order of operations
+// shows.
+func (c searchCase) nearTies(rng *rand.Rand, blocks int) []float32 {
+	j := c.job
+	choose := func(w *nvfp4Block) byte {
+		var amax float32
+		for _, v := range w {
+			amax = max(amax, float32(math.Abs(float64(v))))
+		}
+		scale, _ := j.choose(w, amax)
+		return scale
+	}
+	const around = 4
+	var x []float32
+	for range 20 * blocks { // there may be no choice
+		if len(x) >= blocks*BlockNVFP4 {
+			break
+		}
+		w := nvfp4Block(drawBlocks(rng, 1))
+		i := rng.IntN(BlockNVFP4)
+		w[i] = 0
+		for range 4 { // beside a boundary, which the scale may still be that of
+			edge := float32([]float64{0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5}[rng.IntN(7)]) * e4m3Values[choose(&w)] / j.unit
+			if edge < 0.2 {
+				w[rng.IntN(BlockNVFP4)] = math.Float32frombits(math.Float32bits(edge) + uint32(rng.IntN(3)) - 1)
+			}
+		}
+		low, high := uint32(0), math.Float32bits(float32(0.2+rng.Float64()))
+		at := func(bits uint32) byte {
+			w[i] = math.Float32frombits(bits)
+			return choose(&w)
+		}
+		first := at(low)
+		if at(high) == first {
+			continue
+		}
+		for high-low > 1 {
+			if mid := low + (high-low)/2; at(mid) == first {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		for k := high - min(high, around); k < high+around; k++ {
+			w[i] = math.Float32frombits(k)
+			x = append(x, w[:]...)
+		}
+	}
+	return x
+}
+
+func TestNVFP4ChooseNearTies(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 3))
+	for conv := ModelOpt; conv <= CT; conv++ {
+		for _, search := range testSearches {
+			for _, global := range []float32{0.0123, 1, 77} {
+				c := newSearchCase(F32, conv, search, nil, 1, global)
+				newSearchCase(F32, conv, search, c.nearTies(rng, 800), 1, global).check(t)
+			}
+		}
+	}
+}
+
 func FuzzNVFP4Choose(f *testing.F) {
 	rng := rand.New(rand.NewPCG(12, 2))
 	for mode := range 12 * len(testSearches) {
