@@ -334,17 +334,24 @@ func without(specs []checkpoint.Spec, names ...string) []checkpoint.Spec {
 	return out
 }
 
+// copied is a copy of the export, to be damaged.
+func (e *exported) copied(t testing.TB) exported {
+	t.Helper()
+	c := *e
+	c.dir = filepath.Join(t.TempDir(), "out")
+	if err := os.CopyFS(c.dir, os.DirFS(e.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // Every fault is found, by its name, in its file and its tensor, and a single
 // one does not set off others.
 func TestFaults(t *testing.T) {
 	good := exportMoE(t, "nvfp4", "modelopt")
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			e := good
-			e.dir = filepath.Join(t.TempDir(), "out")
-			if err := os.CopyFS(e.dir, os.DirFS(good.dir)); err != nil {
-				t.Fatal(err)
-			}
+			e := good.copied(t)
 			f.do(t, e.dir)
 			rep := e.verify(t, Options{})
 			if rep.OK {

@@ -172,7 +172,7 @@ func (t *tally) scales(s *layout.Stored, first int) {
 		switch {
 		case v-v != 0:
 			p = &t.notFinite
-		case v == 0:
+		case v <= 0:
 			p = &t.zero
 		default:
 			continue
@@ -210,7 +210,7 @@ func (t *tally) report(r *run, f found, remade bool) {
 		r.problem(ScaleNonFinite, r.fileOf(scales), scales.Name, "%d scales are NaN or infinite, at %v", t.notFinite.n, &t.notFinite)
 	}
 	if t.zero.n > 0 && (!remade || t.scaleDiff.n > 0) {
-		r.problem(ScaleZero, r.fileOf(scales), scales.Name, "%d scales are 0, at %v", t.zero.n, &t.zero)
+		r.problem(ScaleZero, r.fileOf(scales), scales.Name, "%d scales are 0 or negative, at %v", t.zero.n, &t.zero)
 	}
 	if t.scaleDiff.n > 0 {
 		r.problem(ScalesDiffer, r.fileOf(scales), scales.Name, "%d scales differ from what %s makes of the source, at %v", t.scaleDiff.n, how, &t.scaleDiff)

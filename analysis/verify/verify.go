@@ -78,7 +78,7 @@ const (
 	TensorShape    = "tensor-shape"     // dtype or shape differ
 	TensorChanged  = "tensor-changed"   // untouched, with other bytes
 	ScaleNonFinite = "scale-nonfinite"  // NaN or infinite scales
-	ScaleZero      = "scale-zero"       // scales of 0
+	ScaleZero      = "scale-zero"       // scales of 0, or negative
 	ScalesDiffer   = "scales-differ"    // from what the method makes
 	CodesDiffer    = "codes-differ"     // the same
 	MinsDiffer     = "minima-differ"    // the same of minima or zero points
