@@ -17,7 +17,7 @@ func (s Set) DecodeFloats(dst []float32, e Element, src []byte) error {
 	case F16:
 		s.convert.decodeF16(dst, src)
 	default:
-		decodeF32(dst, src)
+		s.convert.decodeF32(dst, src)
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func (s Set) EncodeFloats(dst []byte, e Element, src []float32) error {
 	case F16:
 		s.convert.encodeF16(dst, src)
 	default:
-		encodeF32(dst, src)
+		s.convert.encodeF32(dst, src)
 	}
 	return nil
 }

@@ -9,9 +9,11 @@ func init() {
 		f := &s.convert
 		f.decodeBF16 = decodeWith(16, decodeBF16AVX2, decodeBF16Ref)
 		f.decodeF16 = decodeWith(16, decodeF16AVX2, decodeF16Ref)
+		f.decodeF32 = decodeWith(32, decodeF32AVX2, decodeF32Ref)
 		f.decodeE4M3 = decodeWith(8, decodeE4M3AVX2, decodeE4M3Ref)
 		f.decodeE2M1 = decodeWith(4, decodeE2M1AVX2, decodeE2M1Ref)
 		f.encodeBF16 = encodeWith(16, encodeBF16AVX2, encodeBF16Ref)
+		f.encodeF32 = encodeWith(32, encodeF32AVX2, encodeF32Ref)
 		f.encodeE4M3 = encodeWith(8, encodeE4M3AVX2, encodeE4M3Ref)
 		f.encodeE2M1 = encodeWith(4, encodeE2M1AVX2, encodeE2M1Ref)
 		if cpu.X86.HasF16C {
@@ -25,10 +27,12 @@ func init() {
 		f := &s.convert
 		f.decodeBF16 = decodeWith(16, decodeBF16AVX512, decodeBF16Ref)
 		f.decodeF16 = decodeWith(16, decodeF16AVX512, decodeF16Ref)
+		f.decodeF32 = decodeWith(32, decodeF32AVX512, decodeF32Ref)
 		f.decodeE4M3 = decodeWith(8, decodeE4M3AVX512, decodeE4M3Ref)
 		f.decodeE2M1 = decodeWith(4, decodeE2M1AVX512, decodeE2M1Ref)
 		f.encodeBF16 = encodeWith(16, encodeBF16AVX512, encodeBF16Ref)
 		f.encodeF16 = encodeWith(16, encodeF16AVX512, encodeF16Ref)
+		f.encodeF32 = encodeWith(32, encodeF32AVX512, encodeF32Ref)
 		f.encodeE4M3 = encodeWith(8, encodeE4M3AVX512, encodeE4M3Ref)
 		f.encodeE2M1 = encodeWith(4, encodeE2M1AVX512, encodeE2M1Ref)
 		f.roundBF16 = roundWith(roundBF16AVX512)

@@ -32,6 +32,54 @@ loop:
 	VZEROUPPER
 	RET
 
+// func decodeF32AVX2(dst *float32, src *byte, n int)
+// Requires: AVX
+TEXT ·decodeF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x05, DX
+
+loop:
+	VMOVUPS (CX), Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(CX), Y0
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS 64(CX), Y0
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS 96(CX), Y0
+	VMOVUPS Y0, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	DECQ    DX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func encodeF32AVX2(dst *byte, src *float32, n int)
+// Requires: AVX
+TEXT ·encodeF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x05, DX
+
+loop:
+	VMOVUPS (CX), Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(CX), Y0
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS 64(CX), Y0
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS 96(CX), Y0
+	VMOVUPS Y0, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	DECQ    DX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
 // func decodeF16AVX2(dst *float32, src *byte, n int)
 // Requires: AVX, AVX2
 TEXT ·decodeF16AVX2(SB), NOSPLIT, $0-24
@@ -872,6 +920,46 @@ loop:
 	ADDQ      $0x00000040, CX
 	DECQ      DX
 	JNZ       loop
+	VZEROUPPER
+	RET
+
+// func decodeF32AVX512(dst *float32, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·decodeF32AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x05, DX
+
+loop:
+	VMOVUPS (CX), Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS 64(CX), Z0
+	VMOVUPS Z0, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	DECQ    DX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func encodeF32AVX512(dst *byte, src *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·encodeF32AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x05, DX
+
+loop:
+	VMOVUPS (CX), Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS 64(CX), Z0
+	VMOVUPS Z0, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	DECQ    DX
+	JNZ     loop
 	VZEROUPPER
 	RET
 

@@ -34,9 +34,7 @@ func BenchmarkConvert(b *testing.B) {
 	}
 	for _, s := range Available() {
 		for _, d := range decoders {
-			if d.name != "f32" {
-				run(s.Name+"/decode-"+d.name, 4*n+n*d.bits/8, func() error { return d.decode(s, floats, stored[:n*d.bits/8]) })
-			}
+			run(s.Name+"/decode-"+d.name, 4*n+n*d.bits/8, func() error { return d.decode(s, floats, stored[:n*d.bits/8]) })
 		}
 		for _, e := range encoders {
 			if e.bits < 32 {

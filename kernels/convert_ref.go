@@ -8,9 +8,9 @@ import (
 // convertKernels is what a Set brings to conversions. Lengths fit, as the
 // methods of Set say; all results are the same bits in every set.
 type convertKernels struct {
-	decodeBF16, decodeF16 func(dst []float32, src []byte)
-	encodeBF16, encodeF16 func(dst []byte, src []float32)
-	roundBF16             func(x []float32)
+	decodeBF16, decodeF16, decodeF32 func(dst []float32, src []byte)
+	encodeBF16, encodeF16, encodeF32 func(dst []byte, src []float32)
+	roundBF16                        func(x []float32)
 
 	decodeE4M3, decodeE2M1     func(dst []float32, src []byte)
 	encodeE4M3, encodeE2M1     func(dst []byte, src []float32)
@@ -18,8 +18,8 @@ type convertKernels struct {
 }
 
 var convertRef = convertKernels{
-	decodeBF16: decodeBF16Ref, decodeF16: decodeF16Ref,
-	encodeBF16: encodeBF16Ref, encodeF16: encodeF16Ref, roundBF16: roundBF16Ref,
+	decodeBF16: decodeBF16Ref, decodeF16: decodeF16Ref, decodeF32: decodeF32Ref,
+	encodeBF16: encodeBF16Ref, encodeF16: encodeF16Ref, encodeF32: encodeF32Ref, roundBF16: roundBF16Ref,
 	decodeE4M3: decodeE4M3Ref, decodeE2M1: decodeE2M1Ref,
 	encodeE4M3: encodeE4M3Ref, encodeE2M1: encodeE2M1Ref,
 	packNibbles: packNibblesRef, unpackNibbles: unpackNibblesRef,
@@ -37,7 +37,7 @@ func decodeF16Ref(dst []float32, src []byte) {
 	}
 }
 
-func decodeF32(dst []float32, src []byte) {
+func decodeF32Ref(dst []float32, src []byte) {
 	for i := range dst {
 		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
 	}
@@ -55,7 +55,7 @@ func encodeF16Ref(dst []byte, src []float32) {
 	}
 }
 
-func encodeF32(dst []byte, src []float32) {
+func encodeF32Ref(dst []byte, src []float32) {
 	for i, x := range src {
 		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x))
 	}

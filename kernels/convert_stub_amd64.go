@@ -9,6 +9,16 @@ package kernels
 //go:noescape
 func decodeBF16AVX2(dst *float32, src *byte, n int)
 
+// decodeF32AVX2 is decodeF32Ref of n elements, a positive multiple of 32.
+//
+//go:noescape
+func decodeF32AVX2(dst *float32, src *byte, n int)
+
+// encodeF32AVX2 is encodeF32Ref of n elements, a positive multiple of 32.
+//
+//go:noescape
+func encodeF32AVX2(dst *byte, src *float32, n int)
+
 // decodeF16AVX2 is decodeF16Ref of n elements, a positive multiple of 32.
 //
 //go:noescape
@@ -63,6 +73,16 @@ func unpackNibblesAVX2(dst *byte, src *byte, n int)
 //
 //go:noescape
 func decodeBF16AVX512(dst *float32, src *byte, n int)
+
+// decodeF32AVX512 is decodeF32Ref of n elements, a positive multiple of 32.
+//
+//go:noescape
+func decodeF32AVX512(dst *float32, src *byte, n int)
+
+// encodeF32AVX512 is encodeF32Ref of n elements, a positive multiple of 32.
+//
+//go:noescape
+func encodeF32AVX512(dst *byte, src *float32, n int)
 
 // decodeF16AVX512 is decodeF16Ref of n elements, a positive multiple of 32.
 //

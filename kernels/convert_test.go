@@ -295,7 +295,7 @@ func FuzzConvert(f *testing.F) {
 		checkDecoders(t, raw, int(off%9))
 		checkNibblePacking(t, raw)
 		x := make([]float32, len(raw)/4)
-		decodeF32(x, raw)
+		decodeF32Ref(x, raw)
 		checkEncoders(t, x)
 	})
 }

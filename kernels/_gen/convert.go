@@ -22,7 +22,7 @@ const (
 func convert(ctx *build.Context) {
 	for _, v := range []vectors{ymm, zmm} {
 		c := lanesOf{ctx, v}
-		decode16(c)
+		decodeFloats(c)
 		encode16(c)
 		decodeE4M3(c)
 		encodeE4M3(c)
@@ -40,7 +40,7 @@ func (c lanesOf) at(p reg.GPVirtual, i, bits int) operand.Mem {
 	return operand.Mem{Base: p, Disp: i * c.v.lanes * bits / 8}
 }
 
-func decode16(c lanesOf) {
+func decodeFloats(c lanesOf) {
 	conversion(c, "decodeBF16", "decodeBF16Ref", "float32", "byte", func() {}, func(dst, src reg.GPVirtual) {
 		for i := range c.vecs() {
 			h := c.new()
@@ -48,6 +48,14 @@ func decode16(c lanesOf) {
 			c.VMOVUPS(c.left(16, h), c.at(dst, i, 32))
 		}
 	}, 128, 64)
+
+	move := func(dst, src reg.GPVirtual) {
+		for i := range c.vecs() {
+			c.VMOVUPS(c.load(c.at(src, i, 32)), c.at(dst, i, 32))
+		}
+	}
+	conversion(c, "decodeF32", "decodeF32Ref", "float32", "byte", func() {}, move, 128, 128)
+	conversion(c, "encodeF32", "encodeF32Ref", "byte", "float32", func() {}, move, 128, 128)
 
 	// With the magnitude in place, f32's exponent is short by 112; for
 	// infinities and NaN by another 112. A subnormal's mantissa is read behind
