@@ -110,7 +110,7 @@ func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 		case !there:
 			r.problem(TensorMissing, r.src.Files[t.File].Name, t.Name, "is in the source and not in the output")
 		case o.DType != t.DType || !slices.Equal(o.Shape, t.Shape):
-			if !slices.Contains(r.layout.Unread, o.Name) { // whose finding says more
+			if !r.layout.Unread[o.Name] { // whose finding says more
 				r.problem(TensorShape, r.fileOf(o), o.Name, "is %s %v, in the source %s %v", o.DType, o.Shape, t.DType, t.Shape)
 			}
 		default:
@@ -119,7 +119,7 @@ func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 	}
 	for i := range r.out.Tensors {
 		o := &r.out.Tensors[i]
-		if _, isField := fields[o.Name]; isField || slices.Contains(r.layout.Unread, o.Name) {
+		if _, isField := fields[o.Name]; isField || r.layout.Unread[o.Name] {
 			continue
 		}
 		if _, ok := r.src.Lookup(o.Name); !ok {

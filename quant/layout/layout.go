@@ -33,9 +33,9 @@ type Layout struct {
 	Modules  []Module  // in the order of the files
 	Entries  []Entry   // patterns of the config, in their order
 	Findings []Finding // what does not fit, in the order of the files
-	// Unread are tensors of modules that are quantized and not in Modules; a
-	// finding says why.
-	Unread []string
+	// Unread are tensors of modules that are quantized and not in Modules. A
+	// finding says why, one for all of those that have the same tensors.
+	Unread map[string]bool
 
 	byName map[string]int
 }
@@ -98,7 +98,7 @@ func Open(ck *checkpoint.Checkpoint, model *topology.Model) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Layout{Method: declared.method, File: declared.file, Receipt: declared.receipt, byName: map[string]int{}}
+	l := &Layout{Method: declared.method, File: declared.file, Receipt: declared.receipt, Unread: map[string]bool{}, byName: map[string]int{}}
 	o := &opener{Layout: l, ck: ck, model: model, config: declared}
 	o.gather()
 	o.modules()
@@ -165,6 +165,8 @@ func (o *opener) findf(id string, t *checkpoint.Tensor, format string, args ...a
 
 // modules recognizes what is quantized.
 func (o *opener) modules() {
+	alike := map[string]int{} // unknown forms by their tensors: index of the finding
+	more := map[int]int{}     // and how many modules there are beside its own
 	for i := range o.groups {
 		g := &o.groups[i]
 		f, quantized := recognize(g)
@@ -173,7 +175,13 @@ func (o *opener) modules() {
 		}
 		if f == nil {
 			o.unread(g)
-			o.findf(UnknownForm, g.first, "quantized in a way that is not known here: has %s (known: %s)", strings.Join(g.paramList(), ", "), knownForms())
+			has := strings.Join(g.paramList(), ", ")
+			if k, ok := alike[has]; ok {
+				more[k]++
+				continue
+			}
+			alike[has] = len(o.Findings)
+			o.findf(UnknownForm, g.first, "quantized in a way that is not known here: has %s (known: %s)", has, knownForms())
 			continue
 		}
 		found, err := f.build(o, f, g)
@@ -191,12 +199,15 @@ func (o *opener) modules() {
 			o.Modules = append(o.Modules, m)
 		}
 	}
+	for k, n := range more {
+		o.Findings[k].Message += fmt.Sprintf("; so are %d more modules", n)
+	}
 }
 
 // unread notes the tensors of a group that no module has.
 func (o *opener) unread(g *group) {
 	for _, p := range sortedParams(g) {
-		o.Unread = append(o.Unread, g.params[p].Name)
+		o.Unread[g.params[p].Name] = true
 	}
 }
 
