@@ -378,3 +378,49 @@ func TestFaults(t *testing.T) {
 		})
 	}
 }
+
+// One wrong bit in any field of any layout is found in its tensor.
+func TestEveryFieldOfEveryLayout(t *testing.T) {
+	ids := map[string]string{
+		"weight": CodesDiffer, "weight_packed": CodesDiffer, "weight_scale": ScalesDiffer, "weight_zero_point": MinsDiffer, "weight_min": MinsDiffer,
+		"weight_scale_2": GlobalDiffers, "weight_global_scale": GlobalDiffers, "weight_shape": "module-incomplete",
+	}
+	for _, c := range []struct{ layout, variant string }{
+		{"modelopt", "nvfp4"}, {"modelopt", "fp8"}, {"modelopt", "fp8-channel"}, {"modelopt", "fp8-block128"},
+		{"compressed-tensors", "nvfp4"}, {"compressed-tensors", "mxfp4"}, {"compressed-tensors", "fp8"}, {"compressed-tensors", "fp8-channel"},
+		{"compressed-tensors", "fp8-block128"}, {"compressed-tensors", "int4-g32"}, {"compressed-tensors", "int4-g128-sym"}, {"quantscope", "int4-g64"},
+	} {
+		t.Run(c.layout+" "+c.variant, func(t *testing.T) {
+			t.Parallel() // most of it waits for files to be durable
+			good := exportTiled(t, c.variant, c.layout)
+			ck, _ := openSource(t, good.dir)
+			const module = layer + "self_attn.q_proj."
+			fields := 0
+			for i := range ck.Tensors {
+				s := &ck.Tensors[i]
+				param, ok := strings.CutPrefix(s.Name, module)
+				if !ok {
+					continue
+				}
+				fields++
+				bad := good.copied(t)
+				bytesOf(t, bad.dir, s.Name, func(raw []byte) { raw[len(raw)/2] ^= 1 })
+				rep := bad.verify(t, Options{})
+				want := ids[param]
+				if param == "weight_scale" && s.Elements() == 1 {
+					want = GlobalDiffers // the scale of the tensor
+				}
+				found := false
+				for _, p := range rep.Problems {
+					found = found || p.ID == want && (p.Tensor == s.Name || want == "module-incomplete" && strings.HasPrefix(p.Tensor, module)) && p.File == firstShard
+				}
+				if !found || rep.OK || want == "" {
+					t.Errorf("%s: no %s in %v", s.Name, want, rep.Problems)
+				}
+			}
+			if fields < 2 {
+				t.Errorf("%d fields", fields)
+			}
+		})
+	}
+}
