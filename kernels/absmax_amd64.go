@@ -38,17 +38,10 @@ func absMaxBy(words, dwords func(n int, src *byte) uint32) func(e Element, src [
 
 func blockAmaxAVX512(e Element, src []byte, amax []uint32) (blocks int) {
 	const group = 16
-	kernel := blockAmaxF32AVX512
-	switch e {
-	case BF16:
-		kernel = blockAmaxBF16AVX512
-	case F16:
-		kernel = blockAmaxF16AVX512
-	}
 	stride := BlockNVFP4 * e.Size()
 	src = src[:len(amax)*stride]
 	if n := len(amax) / group; n > 0 {
-		blocks = kernel(n, &src[0], &amax[0])
+		blocks = blockAmaxGroups(e, n, &src[0], &amax[0])
 		if blocks < n*group {
 			return blocks
 		}
@@ -59,16 +52,30 @@ func blockAmaxAVX512(e Element, src []byte, amax []uint32) (blocks int) {
 	var rest [group * BlockNVFP4 * 4]byte
 	var found [group]uint32
 	copy(rest[:], src[blocks*stride:])
-	n := min(kernel(1, &rest[0], &found[0]), len(amax)-blocks)
+	n := min(blockAmaxGroups(e, 1, &rest[0], &found[0]), len(amax)-blocks)
 	copy(amax[blocks:], found[:n])
 	return blocks + n
 }
 
+func blockAmaxGroups(e Element, n int, src *byte, amax *uint32) (blocks int) {
+	switch e {
+	case BF16:
+		return blockAmaxBF16AVX512(n, src, amax)
+	case F16:
+		return blockAmaxF16AVX512(n, src, amax)
+	default:
+		return blockAmaxF32AVX512(n, src, amax)
+	}
+}
+
 func blockAmaxAVX2(e Element, src []byte, amax []uint32) int {
 	const group = 8
-	kernel := blockAmax16AVX2
-	if e == F32 {
-		kernel = blockAmaxF32AVX2
+	kernel := func(n int, src *byte, amax *uint32) {
+		if e == F32 {
+			blockAmaxF32AVX2(n, src, amax)
+		} else {
+			blockAmax16AVX2(n, src, amax)
+		}
 	}
 	stride := BlockNVFP4 * e.Size()
 	src = src[:len(amax)*stride]

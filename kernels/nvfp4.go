@@ -179,8 +179,9 @@ func (s Set) nvfp4Row(j *nvfp4Job, src, codes, scales []byte) {
 		if scales != nil {
 			sc = scales[:n]
 		}
-		done := s.blockAmax(j.element, src[:n*stride], j.amax[:n])
-		run, amax, choices := src[:done*stride], j.amax[:done], j.choices[:done]
+		found := &j.tap.clips.amax
+		done := s.blockAmax(j.element, src[:n*stride], found[:n])
+		run, amax, choices := src[:done*stride], found[:done], j.choices[:done]
 		s.chooseNVFP4(j, run, amax, sc[:done], choices)
 		s.nvfp4Count(j, run, amax, sc[:done], choices)
 		s.nvfp4Encode(j, run, sc[:done], c[:done*BlockNVFP4/2])

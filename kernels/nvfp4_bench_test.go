@@ -81,45 +81,31 @@ func BenchmarkAbsMax(b *testing.B) {
 	}
 }
 
-// BenchmarkNVFP4Phases measures what one row of a large matrix costs in each
-// phase, in ns a block; all of it is in the second-level cache.
+// BenchmarkNVFP4Phases measures what a run of blocks costs in each phase, in ns
+// a block; all of it is in the first-level cache.
 func BenchmarkNVFP4Phases(b *testing.B) {
-	m := gaussianBF16(1, 14336, 1)
-	n := m.Cols / BlockNVFP4
+	m := gaussianBF16(1, nvfp4Chunk*BlockNVFP4, 1)
 	for _, set := range Available() {
 		p := set.beginNVFP4(BF16, m.Cols, ModelOpt, nvfp4Search{top: MaxE4M3}, set.finiteAbsMax(m), 0)
 		j := p.job
-		scales, codes := make([]byte, n), make([]byte, n*BlockNVFP4/2)
-		p.rows(m.Data, 1, &Output{Codes: codes, Scales: scales})
-		amax, choices := j.amax[:], j.choices[:]
-		chunks := func(phase func(src []byte, amax []uint32, scales, choices, codes []byte)) func() {
-			return func() {
-				for at := 0; at < n; at += nvfp4Chunk {
-					k := min(nvfp4Chunk, n-at)
-					phase(m.Data[at*32:(at+k)*32], amax[:k], scales[at:at+k], choices[:k], codes[at*8:(at+k)*8])
-				}
-			}
-		}
+		amax, choices := j.tap.clips.amax[:], j.choices[:]
+		scales, codes := j.scales[:], j.codes[:]
 		for _, c := range []struct {
 			name string
 			f    func()
 		}{
-			{"amax", chunks(func(src []byte, amax []uint32, _, _, _ []byte) { set.blockAmax(BF16, src, amax) })},
-			{"choose", chunks(func(src []byte, amax []uint32, scales, choices, _ []byte) {
-				set.nvfp4Choose(j, src, amax, scales, choices)
-			})},
-			{"count", chunks(func(src []byte, amax []uint32, scales, choices, _ []byte) {
-				set.nvfp4Count(j, src, amax, scales, choices)
-			})},
-			{"encode", chunks(func(src []byte, _ []uint32, scales, _, codes []byte) { set.nvfp4Encode(j, src, scales, codes) })},
+			{"amax", func() { set.blockAmax(BF16, m.Data, amax) }},
+			{"choose", func() { set.nvfp4Choose(j, m.Data, amax, scales, choices) }},
+			{"count", func() { set.nvfp4Count(j, m.Data, amax, scales, choices) }},
+			{"encode", func() { set.nvfp4Encode(j, m.Data, scales, codes) }},
 			{"all", func() { p.rows(m.Data, 1, &Output{Codes: codes, Scales: scales}) }},
 		} {
+			c.f()
 			b.Run(set.Name+"/"+c.name, func(b *testing.B) {
-				set.blockAmax(BF16, m.Data[:nvfp4Chunk*32], amax)
 				for b.Loop() {
 					c.f()
 				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/block")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/nvfp4Chunk, "ns/block")
 				b.ReportMetric(0, "ns/op")
 			})
 		}

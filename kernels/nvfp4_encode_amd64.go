@@ -20,21 +20,15 @@ type encodeKernels struct {
 	countNibbles   func(n int, src *byte, counts *uint64)
 }
 
-// Bounds of the global scale within which the kernels hold: steps and their
-// reciprocals are normal numbers, and no quotient of a bf16 underflows to 0, so
-// that the sign of a code is that of the element.
-const (
-	minKernelScale     = 0x1p-100
-	maxKernelScale     = 0x1p100
-	maxKernelScaleBF16 = 0x1p7
-)
+// maxKernelScaleBF16 is the largest global scale with which no quotient of a
+// bf16 underflows to 0, so that the sign of a code is that of the element.
+const maxKernelScaleBF16 = 0x1p7
 
 // encodeInFours is nvfp4Encode by kernels that take blocks in fours. What is
 // left over goes through a four of its own, filled up with zeros.
 func encodeInFours(k encodeKernels) func(j *nvfp4Job, src, scales, codes []byte) {
 	return func(j *nvfp4Job, src, scales, codes []byte) {
-		scale2 := j.scale2()
-		if !(scale2 >= minKernelScale && scale2 <= maxKernelScale) || j.element == BF16 && scale2 > maxKernelScaleBF16 {
+		if !j.stepsAreNormal() || j.element == BF16 && j.scale2() > maxKernelScaleBF16 {
 			nvfp4EncodeRef(j, src, scales, codes)
 			return
 		}

@@ -59,7 +59,6 @@ type nvfp4Job struct {
 
 	// What the phases hand on, and where codes and scales go that nobody wants,
 	// and those of one odd block.
-	amax    [nvfp4Chunk]uint32
 	choices [nvfp4Chunk]byte
 	codes   [nvfp4Chunk * BlockNVFP4 / 2]byte
 	scales  [nvfp4Chunk]byte
@@ -169,6 +168,14 @@ func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, a
 	default:
 		j.unit = 1 / j.global
 	}
+}
+
+// stepsAreNormal says that the global scale leaves steps and their reciprocals
+// normal numbers with room to spare. Where not, kernels in assembly leave blocks
+// to the reference.
+func (j *nvfp4Job) stepsAreNormal() bool {
+	scale2 := j.scale2()
+	return scale2 >= 0x1p-100 && scale2 <= 0x1p100
 }
 
 // scale2 is what multiplies a block scale.

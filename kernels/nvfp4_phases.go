@@ -39,8 +39,8 @@ func nvfp4ChooseRef(j *nvfp4Job, src []byte, amax []uint32, scales, choices []by
 }
 
 // nvfp4CountRef adds to the record what is counted by block: scales, choices,
-// zero blocks, clipping. The order of the sums of clipped mass is that of the
-// blocks.
+// zero blocks, clipping. The mass of a clipped block goes to lane i mod 8, where
+// i is its place in the run.
 func nvfp4CountRef(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) {
 	var w nvfp4Block
 	stride := BlockNVFP4 * j.element.Size()
@@ -48,7 +48,7 @@ func nvfp4CountRef(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byt
 		if limit := MaxE2M1 * float64(j.steps[scales[i]&127]); float64(math.Float32frombits(a)) > limit {
 			w.load(j.element, src[i*stride:(i+1)*stride])
 		}
-		j.count(&w, a, scales[i], choices[i])
+		j.count(&w, a, scales[i], choices[i], i&7)
 	}
 }
 
@@ -67,14 +67,14 @@ func nvfp4EncodeRef(j *nvfp4Job, src, scales, codes []byte) {
 // scale.
 func (j *nvfp4Job) block(w *nvfp4Block, amaxBits uint32, codes []byte) byte {
 	scale, choice := j.choose(w, math.Float32frombits(amaxBits))
-	j.count(w, amaxBits, scale, byte(choice))
+	j.count(w, amaxBits, scale, byte(choice), 0)
 	j.encode(w, j.steps[scale&127], codes)
 	return scale
 }
 
 // count is nvfp4CountRef for one block. The elements are looked at only where
 // the block is clipped.
-func (j *nvfp4Job) count(w *nvfp4Block, amaxBits uint32, scale, choice byte) {
+func (j *nvfp4Job) count(w *nvfp4Block, amaxBits uint32, scale, choice byte, lane int) {
 	t := &j.tap
 	amax := math.Float32frombits(amaxBits)
 	t.blocks++
@@ -86,6 +86,6 @@ func (j *nvfp4Job) count(w *nvfp4Block, amaxBits uint32, scale, choice byte) {
 	}
 	t.scale(scale, j.rawScale(amax))
 	if limit := MaxE2M1 * float64(j.steps[scale&127]); float64(amax) > limit {
-		t.clip(w, scale, float64(amax), limit)
+		t.clip(w, scale, float64(amax), limit, lane)
 	}
 }

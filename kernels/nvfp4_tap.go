@@ -18,8 +18,13 @@ type nvfp4Lanes struct {
 // block; (w−q)² is added unrounded, by a fused multiply-add. A short last block
 // is filled up with zeros. At the end of a row the lanes are added as
 // ((0+4)+(2+6)) + ((1+5)+(3+7)), and rows in their order.
+//
+// The L2 mass of clipped elements is summed in eight lanes too, block i of a run
+// in lane i mod 8, and these are added when all is done. A run is what
+// nvfp4Row hands to a kernel at once; how rows come makes no difference to it.
 type nvfp4Tap struct {
 	lanes             nvfp4Lanes
+	clips             nvfp4Clips
 	total             nvfp4Lane
 	codeBits, binBits nibbleCounts // what kernels in assembly count instead of pairs and errors
 
@@ -34,10 +39,9 @@ type nvfp4Tap struct {
 	scaleCodes [128]int64 // E4M3 scales of blocks that are not zero
 	choices    [MultBins]int64
 
-	scaleHigh, scaleLow               int64
-	shallow, deep, subnormal          int64
-	shallowL2, deepL2, subnormalMass2 float64
-	depth                             [DepthBins]int64
+	scaleHigh, scaleLow      int64
+	shallow, deep, subnormal int64
+	depth                    [DepthBins]int64
 }
 
 func (t *nvfp4Tap) reset() { *t = nvfp4Tap{} }
@@ -64,28 +68,23 @@ const bits2pm10 = 0x3a800000 // f32 bits of 2⁻¹⁰, the tie that rounds to a 
 // clip counts a block whose largest magnitude is above the largest
 // representable one. The L2 mass of its clipped elements is summed in their
 // order.
-func (t *nvfp4Tap) clip(w *nvfp4Block, scale byte, amax, limit float64) {
+func (t *nvfp4Tap) clip(w *nvfp4Block, scale byte, amax, limit float64, lane int) {
 	depth := 1 - limit/amax
 	mass := amax * amax // of the one element that is clipped most of the time
 	if limit32 := floorF32Bits(limit); countAbove(w, limit32) > 1 {
-		mass = 0
-		for _, v := range w {
-			if x := float64(v); math.Abs(x) > limit {
-				mass += x * x
-			}
-		}
+		mass = massAbove(w, limit)
 	}
 	t.depth[min(int(depth*DepthBins), DepthBins-1)]++
 	switch {
 	case scale < smallestNormalE4M3:
 		t.subnormal++
-		t.subnormalMass2 += mass
+		t.clips.lanes[massSubnormal][lane] += mass
 	case depth <= ShallowDepth:
 		t.shallow++
-		t.shallowL2 += mass
+		t.clips.lanes[massShallow][lane] += mass
 	default:
 		t.deep++
-		t.deepL2 += mass
+		t.clips.lanes[massDeep][lane] += mass
 	}
 }
 
@@ -96,6 +95,16 @@ func floorF32Bits(x float64) uint32 {
 		return math.Float32bits(f) - 1
 	}
 	return math.Float32bits(f)
+}
+
+// floorF16 is the largest f16 that is not above the f32 of these bits, 0 or
+// more.
+func floorF16(f32Bits uint32) uint16 {
+	h := F32ToF16(math.Float32frombits(f32Bits))
+	if F16ToF32(h) > math.Float32frombits(f32Bits) {
+		h--
+	}
+	return h
 }
 
 // countAbove is how many elements are above a limit in magnitude, as f32 bits.
@@ -131,7 +140,9 @@ func (t *nvfp4Tap) record(scale2 float64) Tap {
 		GlobalScale: scale2,
 		ScaleHigh:   t.scaleHigh, ScaleLow: t.scaleLow, ZeroBlocks: t.zeroBlocks,
 		Shallow: t.shallow, Deep: t.deep, SubnormalClipped: t.subnormal,
-		ShallowL2: t.shallowL2, DeepL2: t.deepL2, SubnormalClippedL2: t.subnormalMass2,
+		ShallowL2: addLanes(&t.clips.lanes[massShallow]), DeepL2: addLanes(&t.clips.lanes[massDeep]),
+		SubnormalClippedL2: addLanes(&t.clips.lanes[massSubnormal]),
+
 		Depth: t.depth, Multipliers: t.choices,
 	}
 	for pair, n := range t.pairs {

@@ -1,0 +1,109 @@
+//go:build amd64 && !noasm
+
+package kernels
+
+import "math/bits"
+
+func init() {
+	avx2Kernels = append(avx2Kernels, func(s *Set) {
+		k := countKernels{nvfp4RawScalesAVX2, nvfp4ScaleCodesAVX2, nvfp4ClipsAVX2, nvfp4DepthsAVX2}
+		s.nvfp4Choose, s.nvfp4Count = k.choose, k.count
+	})
+	avx512Kernels = append(avx512Kernels, func(s *Set) {
+		k := countKernels{nvfp4RawScalesAVX512, nvfp4ScaleCodesAVX512, nvfp4ClipsAVX512, nvfp4DepthsAVX512}
+		s.nvfp4Choose, s.nvfp4Count = k.choose, k.count
+	})
+}
+
+// countKernels are what is done by block, in assembly, in groups of countGroup.
+type countKernels struct {
+	rawScales  func(groups int, amax *uint32, raw *float32, convention int, divisor, top, global float32)
+	scaleCodes func(groups int, raw *float32, scales *byte, zero uint32)
+	clips      func(groups int, steps *float32, c *uint32)
+	depths     func(groups int, c *uint32)
+}
+
+const countGroup = 16
+
+// prepare puts amax and raw scales of a run into c, filled up with zeros to
+// whole groups.
+func (k countKernels) prepare(j *nvfp4Job, amax []uint32) (c *nvfp4Clips, groups int) {
+	c, groups = &j.tap.clips, ceilDiv(len(amax), countGroup)
+	if &amax[0] != &c.amax[0] { // they are seldom elsewhere
+		copy(c.amax[:], amax)
+	}
+	clear(c.amax[len(amax) : groups*countGroup])
+	k.rawScales(groups, &c.amax[0], &c.raw[0], int(j.conv), j.divisor, j.search.top, j.global)
+	return c, groups
+}
+
+// choose is nvfp4Choose for round to nearest.
+func (k countKernels) choose(j *nvfp4Job, _ []byte, amax []uint32, scales, choices []byte) {
+	if len(amax) == 0 {
+		return
+	}
+	c, groups := k.prepare(j, amax)
+	k.scaleCodes(groups, &c.raw[0], &c.scales[0], uint32(j.scaleCode(0)))
+	copy(scales[:len(amax)], c.scales[:])
+	clear(choices[:len(amax)])
+}
+
+// count is nvfp4Count.
+func (k countKernels) count(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) {
+	n := len(amax)
+	if !j.stepsAreNormal() {
+		nvfp4CountRef(j, src, amax, scales, choices)
+		return
+	}
+	if n == 0 {
+		return
+	}
+	t := &j.tap
+	c, groups := k.prepare(j, amax)
+	copy(c.scales[:], scales[:n])
+	c.bits = [len(c.bits)]uint64{}
+	k.clips(groups, &j.steps[0], &c.amax[0])
+	stride := BlockNVFP4 * j.element.Size()
+	var w nvfp4Block
+	for _, i := range c.crowded[:c.findCrowded(j.element, src[:n*stride])] {
+		w.load(j.element, src[int(i)*stride:])
+		c.mass[i] = massAbove(&w, MaxE2M1*float64(c.steps[i]))
+	}
+	k.depths(groups, &c.amax[0])
+	if c.counts[clipsZero] > int64(groups*countGroup-n) {
+		for i, a := range amax {
+			if a == 0 {
+				t.scaleCodes[scales[i]&127]--
+			}
+		}
+	}
+	c.fold(t, groups*countGroup-n)
+	t.blocks += int64(n)
+	for _, s := range scales[:n] {
+		t.scaleCodes[s&127]++
+	}
+	if !j.searches() {
+		t.choices[0] += int64(n)
+		return
+	}
+	for _, choice := range choices[:n] {
+		t.choices[choice&(MultBins-1)]++
+	}
+}
+
+// findCrowded lists the clipped blocks with more than one element above their
+// limit.
+func (c *nvfp4Clips) findCrowded(e Element, src []byte) int {
+	switch e {
+	case F32:
+		return nvfp4CrowdedFloats(len(c.bits), &src[0], &c.amax[0])
+	case F16:
+		for word, left := range c.bits {
+			for ; left != 0; left &= left - 1 {
+				limit := &c.limits[word*64+bits.TrailingZeros64(left)]
+				*limit = uint32(floorF16(*limit)) << 16
+			}
+		}
+	}
+	return nvfp4CrowdedWords(len(c.bits), &src[0], &c.amax[0])
+}
