@@ -79,6 +79,9 @@ func open(path string, p *plan) (_ *Checkpoint, err error) {
 	if err := c.addSide(); err != nil {
 		return nil, err
 	}
+	if mark := c.Unfinished(); mark != "" {
+		c.Findings = append(c.Findings, Finding{File: mark, Message: "marks the folder as an export that is not finished"})
+	}
 	return c, nil
 }
 

@@ -122,11 +122,15 @@ func (w *Writer) look() (found, error) {
 			folders[d] = true
 		}
 	}
-	err := filepath.WalkDir(w.dir, func(path string, e fs.DirEntry, err error) error {
+	root, err := filepath.EvalSymlinks(w.dir) // WalkDir follows no link
+	if err != nil {
+		return f, systemError(w.dir, err)
+	}
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return systemError(path, err)
 		}
-		rel, err := filepath.Rel(w.dir, path)
+		rel, err := filepath.Rel(root, path)
 		if err != nil || rel == "." {
 			return err
 		}

@@ -155,10 +155,14 @@ func (d folder) checkShard(ctx context.Context, s partShard) (why string, err er
 // Finish waits for the shards that are under way, writes those without targets
 // and the side files, and, when every part is finished, index and config, and
 // makes the folder whole. Matrices that did not come are an error.
+//
+// Every Store must have returned.
 func (w *Writer) Finish(ctx context.Context) (Result, error) {
-	if err := w.end(); err != nil {
-		return Result{}, err
+	if !w.end() {
+		return Result{}, ErrOver
 	}
+	w.worker.Wait()
+	w.cancel()
 	defer w.abandon()
 	if w.joined {
 		return w.join(ctx, false)
@@ -196,6 +200,8 @@ func (w *Writer) Finish(ctx context.Context) (Result, error) {
 func (w *Writer) complete(i int) error {
 	sh := &w.plan.Shards[i]
 	missing, first := 0, ""
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, m := range sh.matrix {
 		if w.stored[m].written < w.plan.Matrices[m].Rows {
 			if missing++; first == "" {
@@ -204,7 +210,7 @@ func (w *Writer) complete(i int) error {
 		}
 	}
 	if missing > 0 {
-		return fmt.Errorf("export: %s: %d matrices did not come; the first is %s: %w", w.path(sh.Name), missing, first, ErrMatrix)
+		return fmt.Errorf("export: %s: %d matrices did not come; the first is %s: %w", w.path(sh.Name), missing, first, ErrMissing)
 	}
 	return nil
 }
@@ -252,26 +258,24 @@ func (r readerContext) Read(p []byte) (int, error) {
 // stay, and so do the marks; what is half written is removed. After Finish it
 // does nothing, so it may be deferred.
 func (w *Writer) Close() error {
-	if err := w.end(); err != nil {
-		return nil
+	if w.end() {
+		w.cancel()
+		w.worker.Wait()
+		w.abandon()
 	}
-	w.abandon()
 	return nil
 }
 
-// end stops what runs in the background. It is an error the second time.
-func (w *Writer) end() error {
+// end lets nothing more in; it is false the second time.
+func (w *Writer) end() bool {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.over {
-		w.mu.Unlock()
-		return ErrOver
+		return false
 	}
 	w.over = true
 	close(w.queue)
-	w.mu.Unlock()
-	w.worker.Wait()
-	w.cancel()
-	return nil
+	return true
 }
 
 // abandon removes what is half written.

@@ -17,7 +17,13 @@ import (
 // where parts are missing. Every shard is read: one that is not what its part
 // wrote is an error.
 func Join(ctx context.Context, dir string) (Result, error) {
-	return folder{dir, "join", osFiles{}}.join(ctx, true)
+	d := folder{dir, "join", osFiles{}}
+	_, plan := os.Stat(d.path(planName))
+	_, joined := os.Stat(d.path(joinedName))
+	if plan != nil && joined != nil {
+		return Result{}, fmt.Errorf("%w %s: holds no unfinished export", ErrOutput, dir)
+	}
+	return d.join(ctx, true)
 }
 
 // join is Join, which reads the shards only where it is told to.

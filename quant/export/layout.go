@@ -17,14 +17,15 @@ const (
 	Own               = "quantscope"         // ours, for what the others cannot say
 )
 
-// Errors of a plan that callers tell apart.
+// Errors that callers tell apart.
 var (
-	ErrUnknown = errors.New("unknown")       // a layout that does not exist
-	ErrLayout  = errors.New("not available") // a scheme or a convention that a layout cannot store
-	ErrMatrix  = errors.New("cannot be stored")
-	ErrSource  = errors.New("source")
-	ErrOutput  = errors.New("output folder")
-	ErrChanged = errors.New("has changed") // an export that cannot be continued with this plan
+	ErrUnknown = errors.New("unknown")          // a layout that does not exist
+	ErrLayout  = errors.New("not available")    // a scheme or a convention that a layout cannot store
+	ErrMatrix  = errors.New("cannot be stored") // a matrix, or rows of one
+	ErrSource  = errors.New("source")           // a checkpoint that cannot be exported
+	ErrOutput  = errors.New("output folder")    // one that an export cannot be written to
+	ErrChanged = errors.New("has changed")      // an export that cannot be continued with this plan
+	ErrMissing = errors.New("incomplete")       // matrices that were not stored
 )
 
 // scheme is one format in one layout.

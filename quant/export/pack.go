@@ -18,7 +18,6 @@ type chunk struct {
 	global      float32
 	tileRows    int // rows that share a scale: 1, or a tile's
 	scalesOfRow int // scales of one row, or of one row of tiles
-	groups      int // scales of one row
 	codeBytes   int // of one row
 	scaleBytes  int // of one scale
 	minBytes    int // of what stands beside it

@@ -203,7 +203,7 @@ func (w *Writer) add(matrix, n int) {
 		return
 	}
 	f := w.open[i]
-	if f == nil { // closed meanwhile
+	if w.over || f == nil {
 		return
 	}
 	if f.missing--; f.missing == 0 {
@@ -233,15 +233,19 @@ func (s *rowSet) take(first, n int) bool {
 	if i > 0 && s.runs[i-1][1] > first || i < len(s.runs) && s.runs[i][0] < first+n {
 		return false
 	}
-	if i > 0 && s.runs[i-1][1] == first { // grows the one before
+	before := i > 0 && s.runs[i-1][1] == first
+	after := i < len(s.runs) && s.runs[i][0] == first+n
+	switch {
+	case before && after:
+		s.runs[i-1][1] = s.runs[i][1]
+		s.runs = slices.Delete(s.runs, i, i+1)
+	case before:
 		s.runs[i-1][1] += n
-		if i < len(s.runs) && s.runs[i][0] == first+n {
-			s.runs[i-1][1] = s.runs[i][1]
-			s.runs = slices.Delete(s.runs, i, i+1)
-		}
-		return true
+	case after:
+		s.runs[i][0] = first
+	default:
+		s.runs = slices.Insert(s.runs, i, [2]int{first, first + n})
 	}
-	s.runs = slices.Insert(s.runs, i, [2]int{first, first + n})
 	return true
 }
 
