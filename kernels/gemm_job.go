@@ -27,8 +27,8 @@ type gemmJob struct {
 const (
 	gemmMaxCols  = 1024
 	gemmMaxRows  = 1024 // of a task: enough to pay for packing B
-	gemmFewRows  = 4
-	gemmPackRows = 112 // a multiple of 14 and of 16, as tiles and transposition want
+	gemmFewRows  = 16   // of which all steps fit beside a panel in L2
+	gemmPackRows = 112  // a multiple of 14 and of 16, as tiles and transposition want
 )
 
 // perThread is how many multiply-adds are worth another goroutine: some 5 µs.
@@ -107,11 +107,19 @@ func (j *gemmJob) task(w *gemmSpace, row0, col0 int) error {
 		}
 		return nil
 	}
-	// Few rows use a panel up at once: it need not leave the L1 cache. More of
-	// them would be packed too often.
-	chunk := cols
-	if rows <= gemmFewRows {
+	// Few rows use a panel of B up at once: it need not leave the L1 cache if
+	// all of A is packed before.
+	few, chunk := rows <= gemmFewRows, cols
+	if few {
 		chunk = g.tileCols
+		w.a = atLeast(w.a, rows*ceilDiv(j.depth, gemmDepth)*gemmDepth)
+		for k0 := 0; k0 < j.depth; k0 += gemmDepth {
+			if err := j.packA(w, w.a[k0*rows:], row0, rows, k0, min(gemmDepth, j.depth-k0)); err != nil {
+				return err
+			}
+		}
+	} else {
+		w.a = atLeast(w.a, gemmPackRows*gemmDepth)
 	}
 	for c := 0; c < cols; c += chunk {
 		n := min(chunk, cols-c)
@@ -120,25 +128,29 @@ func (j *gemmJob) task(w *gemmSpace, row0, col0 int) error {
 			if err := j.packB(w, k0, depth, col0+c, n); err != nil {
 				return err
 			}
+			if few {
+				j.tiles(w, w.a[k0*rows:], row0, rows, col0+c, n, k0, depth)
+				continue
+			}
 			for r := 0; r < rows; r += gemmPackRows {
 				some := min(gemmPackRows, rows-r)
-				if err := j.packA(w, row0+r, some, k0, depth); err != nil {
+				if err := j.packA(w, w.a, row0+r, some, k0, depth); err != nil {
 					return err
 				}
-				j.tiles(w, row0+r, some, col0+c, n, k0, depth)
+				j.tiles(w, w.a, row0+r, some, col0+c, n, k0, depth)
 			}
 		}
 	}
 	return nil
 }
 
-// tiles makes the tiles of what is packed.
-func (j *gemmJob) tiles(w *gemmSpace, row0, rows, col0, cols, k0, depth int) {
+// tiles makes the tiles of what is packed: rows of A in packed, B in w.
+func (j *gemmJob) tiles(w *gemmSpace, packed []float32, row0, rows, col0, cols, k0, depth int) {
 	g := &j.set.gemm
 	add := j.add || k0 > 0
 	for r := 0; r < rows; r += g.tileRows {
 		tall := min(g.tileRows, rows-r)
-		a := w.a[r*gemmDepth:]
+		a := packed[r*gemmDepth:]
 		for c := 0; c < cols; c += g.tileCols {
 			if j.lower && col0+c > row0+r+tall-1 {
 				break

@@ -28,25 +28,29 @@ func (o *Operand) block(s *Set, w *gemmSpace, row0, rows, col0, cols int) (view 
 	if o.panels != nil {
 		return view, cols, o.panels(view, row0, rows, col0, cols)
 	}
+	decode := s.convert.decodeF32
+	switch o.stored.Element {
+	case BF16:
+		decode = s.convert.decodeBF16
+	case F16:
+		decode = s.convert.decodeF16
+	}
 	size := o.stored.Element.Size()
 	for r := range rows {
 		at := ((row0+r)*o.stored.Cols + col0) * size
-		if err := s.DecodeFloats(view[r*cols:][:cols], o.stored.Element, o.stored.Data[at:][:cols*size]); err != nil {
-			return nil, 0, err
-		}
+		decode(view[r*cols:][:cols], o.stored.Data[at:][:cols*size])
 	}
 	return view, cols, nil
 }
 
-// packA lays rows i0 … of A, steps k0 …, out as gemmTileRef reads them.
-func (j *gemmJob) packA(w *gemmSpace, i0, rows, k0, depth int) error {
-	w.a = atLeast(w.a, rows*gemmDepth)
+// packA lays rows i0 … of A, steps k0 …, out in dst as gemmTileRef reads them.
+func (j *gemmJob) packA(w *gemmSpace, dst []float32, i0, rows, k0, depth int) error {
 	if j.a.transposed {
 		view, stride, err := j.a.block(&j.set, w, k0, depth, i0, rows)
 		if err != nil {
 			return err
 		}
-		j.set.gemm.transposeF32(w.a, gemmDepth, view, stride, depth, rows)
+		j.set.gemm.transposeF32(dst, gemmDepth, view, stride, depth, rows)
 		return nil
 	}
 	view, stride, err := j.a.block(&j.set, w, i0, rows, k0, depth)
@@ -54,7 +58,7 @@ func (j *gemmJob) packA(w *gemmSpace, i0, rows, k0, depth int) error {
 		return err
 	}
 	for r := range rows {
-		copy(w.a[r*gemmDepth:][:depth], view[r*stride:])
+		copy(dst[r*gemmDepth:][:depth], view[r*stride:])
 	}
 	return nil
 }
