@@ -229,6 +229,19 @@ func TestFusedExperts(t *testing.T) {
 	}
 }
 
+// Rows that fill no whole words, and rows that share one with none.
+func TestOddShapes(t *testing.T) {
+	s := synthetic{shards: [][]shape{{{"model.layers.0.mlp.up_proj.weight", []int64{13, 27}}, {"model.layers.0.mlp.gate_proj.weight", []int64{1, 1}}, {"model.layers.0.mlp.down_proj.weight", []int64{8, 10}}}}}
+	ck, model := openModel(t, s.write(t))
+	for _, f := range []string{"int4-channel", "int4-channel-sym", "fp8", "fp8-channel", "fp8-block128"} {
+		p := planOf(t, ck, model, "", CompressedTensors, f)
+		all := prepare(t, p)
+		dir := filepath.Join(t.TempDir(), "out")
+		mustWrite(t, p, all, dir, Options{})
+		checkExport(t, p, all, dir)
+	}
+}
+
 // What is stored in other chunks, in another order, is the same file.
 func TestChunks(t *testing.T) {
 	ck, model := openModel(t, mixture().write(t))

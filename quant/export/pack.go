@@ -96,19 +96,15 @@ func (c *chunk) bytes(f field, buf []byte) (data []byte, offset int64) {
 	return binary.LittleEndian.AppendUint64(buf, uint64(c.cols)), 0
 }
 
-// words fills rows of nibbles up to whole words. What lies beyond the last
-// column is 0.
+// words fills rows of nibbles up to whole words with 0. The kernels leave 0
+// after an odd last column.
 func (c *chunk) words(buf []byte, row int) []byte {
-	if row == c.codeBytes && c.cols%2 == 0 {
+	if row == c.codeBytes {
 		return c.out.Codes
 	}
 	buf = append(buf[:0], make([]byte, c.n*row)...)
 	for r := range c.n {
-		dst := buf[r*row:]
-		copy(dst, c.out.Codes[r*c.codeBytes:(r+1)*c.codeBytes])
-		if c.cols%2 != 0 {
-			dst[c.codeBytes-1] &= 0x0f
-		}
+		copy(buf[r*row:], c.out.Codes[r*c.codeBytes:(r+1)*c.codeBytes])
 	}
 	return buf
 }

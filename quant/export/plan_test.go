@@ -252,11 +252,13 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Experts with biases in one tensor, and weights that stand [in, out], cannot
-// be said.
+// Experts with biases in one tensor, weights that stand [in, out], and names
+// that are taken cannot be said.
 func TestRefusedTensors(t *testing.T) {
 	withBias := fusedOutIn()
 	withBias.shards[0] = append(withBias.shards[0], shape{"model.language_model.layers.0.mlp.experts.gate_up_proj_bias", []int64{3, 32}})
+	taken := mixture()
+	taken.shards[2] = append(taken.shards[2], shape{"model.layers.1.mlp.experts.0.gate_proj.weight_scale", []int64{2}})
 	conv1D := synthetic{
 		config: `{"model_type": "gpt2", "n_embd": 32, "n_layer": 1, "n_head": 2}`,
 		shards: [][]shape{{{"transformer.wte.weight", []int64{16, 32}}, {"transformer.h.0.attn.c_attn.weight", []int64{32, 96}}, {"transformer.h.0.mlp.c_fc.weight", []int64{32, 128}}}},
@@ -264,7 +266,7 @@ func TestRefusedTensors(t *testing.T) {
 	for name, c := range map[string]struct {
 		s       synthetic
 		mention string
-	}{"bias": {withBias, "gate_up_proj_bias"}, "conv1D": {conv1D, "[in, out]"}} {
+	}{"bias": {withBias, "gate_up_proj_bias"}, "conv1D": {conv1D, "[in, out]"}, "name": {taken, "experts.0.gate_proj.weight_scale"}} {
 		ck, model := openModel(t, c.s.write(t))
 		sel, err := recipe.Select(model, "")
 		if err != nil {
