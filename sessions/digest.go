@@ -25,6 +25,17 @@ func (d digest) differs(o digest) bool {
 	return d.xxh != 0 && o.xxh != 0 && d.xxh != o.xxh || d.sha != 0 && o.sha != 0 && d.sha != o.sha
 }
 
+// String is the digest with what made it, "" where nothing is known.
+func (d digest) String() string {
+	switch {
+	case d.xxh != 0:
+		return "xxh64:" + digestText(d.xxh)
+	case d.sha != 0:
+		return "sha256:" + digestText(d.sha)
+	}
+	return ""
+}
+
 // or is d with what it lacks taken from o.
 func (d digest) or(o digest) digest {
 	if d.xxh == 0 {

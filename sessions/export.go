@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,10 +26,10 @@ type line struct {
 // exportRows is how many measurements an export holds in memory at once.
 const exportRows = 2048
 
-// eachLine hands the newest measurement of each (variant, tensor) to f, by variant
-// and tensor. What f gets is valid until it returns. A damaged session is refused
+// eachLine hands the newest measurement of each (variant, tensor) to f, by variant,
+// as they were added or by name, and tensor. What f gets is valid until it returns. A damaged session is refused
 // before f gets anything: an incomplete export must not look whole.
-func eachLine(ctx context.Context, path string, f func(l *line) error) error {
+func eachLine(ctx context.Context, path string, byName bool, f func(l *line) error) error {
 	whole, err := loadFile(ctx, path)
 	if err != nil {
 		return err
@@ -48,7 +49,14 @@ func eachLine(ctx context.Context, path string, f func(l *line) error) error {
 		if err := checkEnds(ctx, c, path); err != nil {
 			return err
 		}
-		for v := range st.Variants {
+		order := make([]int, len(st.Variants))
+		for v := range order {
+			order[v] = v
+		}
+		if byName {
+			slices.SortFunc(order, func(a, b int) int { return strings.Compare(st.Variants[a].Name, st.Variants[b].Name) })
+		}
+		for _, v := range order {
 			for t := 0; t < len(st.Tensors); t += exportRows {
 				to := min(t+exportRows, len(st.Tensors))
 				if err := exportSome(ctx, c, st, v, t, seqs[v][t:to], func(l *line) error {

@@ -2,6 +2,8 @@ package sessions
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,11 +20,11 @@ var exporters = []struct {
 	name string
 	to   func(ctx context.Context, w io.Writer, path string) error
 }{
-	{"jsonl", ExportJSONL}, {"csv", ExportCSV}, {"parquet", ExportParquet},
+	{"jsonl", ExportJSONL}, {"csv", ExportCSV}, {"parquet", ExportParquet}, {"canonical", ExportCanonical},
 }
 
-// ExportFile writes the tap records of a session to a file: jsonl, csv or
-// parquet. The file gets its name when it is whole. One that is there is
+// ExportFile writes the tap records of a session to a file: jsonl, csv,
+// parquet or canonical. The file gets its name when it is whole. One that is there is
 // replaced only with force, and behind a link it is the file that the link
 // leads to; a folder or a device is never replaced. When ctx ends there is no
 // file.
@@ -101,4 +103,14 @@ func exportTarget(session, out string, force bool) (string, error) {
 		return "", envError(out, "cannot be written", err)
 	}
 	return target, nil
+}
+
+// Digest is the SHA-256 of a session's canonical export, in hex: sessions of the
+// same measurements share it.
+func Digest(ctx context.Context, path string) (string, error) {
+	h := sha256.New()
+	if err := ExportCanonical(ctx, h, path); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

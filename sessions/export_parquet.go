@@ -75,7 +75,7 @@ func ExportParquet(ctx context.Context, w io.Writer, path string) error {
 		rows = rows[:0]
 		return err
 	}
-	err := eachLine(ctx, path, func(l *line) error {
+	err := eachLine(ctx, path, false, func(l *line) error {
 		rows = append(rows, newParquetRow(l))
 		if len(rows) < cap(rows) {
 			return nil

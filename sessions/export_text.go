@@ -72,10 +72,22 @@ var histograms = []struct {
 // are not finite are the strings "NaN", "Infinity" and "-Infinity". A tensor
 // that could not be measured is a line with "failed" and no figures.
 func ExportJSONL(ctx context.Context, w io.Writer, path string) error {
+	return exportLines(ctx, w, path, false)
+}
+
+// ExportCanonical is ExportJSONL of what the measurements are, whenever and in
+// whatever order they were made: variants by name, no seq and no at_us, and with
+// "weights", the digest of what was measured. Sessions of the same measurements,
+// in one run or merged, have the same bytes.
+func ExportCanonical(ctx context.Context, w io.Writer, path string) error {
+	return exportLines(ctx, w, path, true)
+}
+
+func exportLines(ctx context.Context, w io.Writer, path string, canonical bool) error {
 	b := bufio.NewWriterSize(w, 1<<16)
 	var buf []byte
-	if err := eachLine(ctx, path, func(l *line) error {
-		buf = appendJSONL(buf[:0], l)
+	if err := eachLine(ctx, path, canonical, func(l *line) error {
+		buf = appendJSONL(buf[:0], l, canonical)
 		_, err := b.Write(buf)
 		return err
 	}); err != nil {
@@ -84,7 +96,7 @@ func ExportJSONL(ctx context.Context, w io.Writer, path string) error {
 	return b.Flush()
 }
 
-func appendJSONL(b []byte, l *line) []byte {
+func appendJSONL(b []byte, l *line, canonical bool) []byte {
 	str := func(name, value string) {
 		b = append(b, '"')
 		b = append(b, name...)
@@ -110,8 +122,12 @@ func appendJSONL(b []byte, l *line) []byte {
 	num("layer", int64(l.tensor.Role.Layer))
 	num("expert", int64(l.tensor.Role.Expert))
 	str("projection", l.tensor.Role.Projection)
-	num("seq", l.seq)
-	num("at_us", l.rec.AtUS)
+	if canonical {
+		str("weights", l.rec.digest().String())
+	} else {
+		num("seq", l.seq)
+		num("at_us", l.rec.AtUS)
+	}
 	if l.failure != "" {
 		str("failed", l.failure)
 		b[len(b)-1] = '}'
@@ -158,7 +174,7 @@ func ExportCSV(ctx context.Context, w io.Writer, path string) error {
 		return err
 	}
 	row := make([]string, len(head)+1)
-	if err := eachLine(ctx, path, func(l *line) error {
+	if err := eachLine(ctx, path, false, func(l *line) error {
 		t := l.tensor
 		n := copy(row, []string{
 			l.variant.Name, t.Name, t.File, t.DType, strconv.Itoa(t.Rows), strconv.Itoa(t.Cols), t.Role.Kind.String(),

@@ -63,10 +63,10 @@ func lockSession(path string) (*lockfile.Lock, error) {
 // would sync only when the log is folded in, some 4 MB later.)
 const writeOptions = "&mode=rw&_pragma=synchronous(full)&_pragma=journal_mode(wal)"
 
-// create makes a new session file that holds the first events. The file appears
+// create makes a new session file that holds the events which fill puts. The file appears
 // under its name when it is whole: it is made under another one, synced and
 // renamed. The lock on path must be held.
-func create(ctx context.Context, path string, first []stored) (err error) {
+func create(ctx context.Context, path string, fill func(put func(e *stored) error) error) (err error) {
 	temp := path + ".new" // of the holder of the lock; one from a dead process is overwritten
 	defer func() {
 		if err != nil {
@@ -77,7 +77,7 @@ func create(ctx context.Context, path string, first []stored) (err error) {
 	if err := createEmpty(temp); err != nil {
 		return envError(path, "cannot be created", err)
 	}
-	if err := build(ctx, temp, first); err != nil {
+	if err := build(ctx, temp, fill); err != nil {
 		err = writeError(temp, err)
 		var env *EnvError
 		if errors.As(err, &env) {
@@ -107,7 +107,15 @@ func create(ctx context.Context, path string, first []stored) (err error) {
 // createAndOpen makes a session file and opens it. It releases the lock on any
 // error.
 func createAndOpen(ctx context.Context, path string, lock *lockfile.Lock, first []stored) (*file, error) {
-	if err := create(ctx, path, first); err != nil {
+	err := create(ctx, path, func(put func(e *stored) error) error {
+		for i := range first {
+			if err := put(&first[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
 	return open(ctx, path, lock)
@@ -130,7 +138,7 @@ func removeSession(path string) {
 }
 
 // build fills an empty file.
-func build(ctx context.Context, path string, first []stored) error {
+func build(ctx context.Context, path string, fill func(put func(e *stored) error) error) error {
 	name, err := dsn(path, "&mode=rw&_pragma=synchronous(full)")
 	if err != nil {
 		return err
@@ -157,12 +165,7 @@ func build(ctx context.Context, path string, first []stored) error {
 			return err
 		}
 		defer in.close()
-		for i := range first {
-			if err := in.store(ctx, &first[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return fill(func(e *stored) error { return in.store(ctx, e) })
 	})
 	if err != nil {
 		return err

@@ -75,6 +75,7 @@ func exitCode(err error) int {
 	var env *sessions.EnvError
 	var busy *sessions.BusyError
 	var written *sessions.ExportError
+	var parts *sessions.MergeError
 	switch {
 	case errors.As(err, &coded):
 		return coded.code
@@ -85,7 +86,7 @@ func exitCode(err error) int {
 		return exitEnvironment
 	case errors.As(err, &file), errors.As(err, &session), errors.Is(err, sessions.ErrNotSession), errors.Is(err, fs.ErrNotExist),
 		errors.Is(err, recipe.ErrNothing), errors.Is(err, topology.ErrTensors),
-		errors.As(err, &written), errors.Is(err, export.ErrSource), errors.Is(err, export.ErrMatrix):
+		errors.As(err, &written), errors.As(err, &parts), errors.Is(err, export.ErrSource), errors.Is(err, export.ErrMatrix):
 		return exitBadInput
 	}
 	return exitUsage

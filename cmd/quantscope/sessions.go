@@ -20,16 +20,16 @@ import (
 func newSessions(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sessions",
-		Short: "List, describe and export saved sessions",
+		Short: "List, describe, export and merge saved sessions",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage(fmt.Errorf("sessions knows no %q: list, info, export", args[0]))
+				return usage(fmt.Errorf("sessions knows no %q: list, info, export, merge", args[0]))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSessionsList(std), newSessionsInfo(std), newSessionsExport(std))
+	cmd.AddCommand(newSessionsList(std), newSessionsInfo(std), newSessionsExport(std), newSessionsMerge(std))
 	return cmd
 }
 
@@ -121,7 +121,7 @@ func newSessionsInfo(std streams) *cobra.Command {
 		Use:   "info SESSION",
 		Short: "Say where a session comes from and what it holds",
 		Args:  exactly(1, "sessions info takes one session file"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := present(args[0]); err != nil {
 				return err
 			}
@@ -133,11 +133,16 @@ func newSessionsInfo(std streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			digest, err := sessions.Digest(cmd.Context(), args[0])
+			if err != nil { // of a damaged session, which is said below
+				digest = ""
+			}
 			if asJSON {
 				return printJSON(std.out, struct {
 					quantizeDocument
-					Info sessionLine `json:"info"`
-				}{document(args[0], st), lineOf(info)})
+					Info    sessionLine `json:"info"`
+					Records string      `json:"records_sha256"`
+				}{document(args[0], st), lineOf(info), digest})
 			}
 			l := lineOf(info)
 			t := newReport(std.out)
@@ -147,6 +152,9 @@ func newSessionsInfo(std streams) *cobra.Command {
 			t.line("  made by   quantscope %s, kernels %q", st.Meta.Program, st.Meta.KernelSet)
 			t.line("  created   %s, changed %s", l.Created.Format(time.RFC3339), l.Modified.Format(time.RFC3339))
 			t.line("  holds     %d events in %s", st.LastSeq, formatBytes(l.Bytes))
+			if digest != "" {
+				t.line("  records   sha256 %s", digest)
+			}
 			if l.Writer != 0 {
 				t.line("  written   by process %d at this moment", l.Writer)
 			}
@@ -163,15 +171,22 @@ func newSessionsInfo(std streams) *cobra.Command {
 
 func newSessionsExport(std streams) *cobra.Command {
 	var format, out string
-	var force, asJSON bool
+	var force, asJSON, canonical bool
 	cmd := &cobra.Command{
 		Use:   "export SESSION",
 		Short: "Write the tap records as JSONL, CSV or Parquet",
 		Long: `export writes one tap record a line (JSONL, with histograms) or a row (CSV,
-Parquet). JSONL and CSV go to standard output unless --out names a file.`,
+Parquet). JSONL and CSV go to standard output unless --out names a file. With
+--canonical the JSONL says what the measurements are and not when they were made:
+sessions of the same measurements, in one run or merged, give the same bytes,
+whose SHA-256 sessions info prints.`,
 		Args: exactly(1, "sessions export takes one session file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case canonical && format != "" && format != "jsonl":
+				return usage(fmt.Errorf("--canonical writes jsonl, not %s", format))
+			case canonical:
+				format = "canonical"
 			case format != "":
 			case out == "":
 				format = "jsonl"
@@ -179,8 +194,11 @@ Parquet). JSONL and CSV go to standard output unless --out names a file.`,
 				format = strings.TrimPrefix(filepath.Ext(out), ".")
 			}
 			write, ok := map[string]func(context.Context, io.Writer, string) error{
-				"jsonl": sessions.ExportJSONL, "csv": sessions.ExportCSV, "parquet": sessions.ExportParquet,
+				"jsonl": sessions.ExportJSONL, "csv": sessions.ExportCSV, "parquet": sessions.ExportParquet, "canonical": sessions.ExportCanonical,
 			}[format]
+			if format == "canonical" && !canonical {
+				ok = false
+			}
 			if !ok {
 				return usage(fmt.Errorf("--format %q is none of jsonl, csv, parquet", format))
 			}
@@ -222,7 +240,63 @@ Parquet). JSONL and CSV go to standard output unless --out names a file.`,
 	fl := cmd.Flags()
 	fl.StringVar(&format, "format", "", "jsonl, csv or parquet (default: by --out's ending, else jsonl)")
 	fl.StringVar(&out, "out", "", "file to write")
+	fl.BoolVar(&canonical, "canonical", false, "JSONL without seq and times, variants by name, with digests of the weights")
 	fl.BoolVar(&force, "force", false, "overwrite --out")
 	fl.BoolVar(&asJSON, "json", false, "say in one JSON document what was written")
+	return cmd
+}
+
+func newSessionsMerge(std streams) *cobra.Command {
+	var asJSON bool
+	o := sessions.MergeOptions{}
+	cmd := &cobra.Command{
+		Use:   "merge OUT PART…",
+		Short: "Make one session of the sessions of all parts of a checkpoint",
+		Long: `merge joins sessions that quantize --part K/N made of one checkpoint into one,
+which is as that of a run over all of it. Parts that overlap, leave gaps or were
+measured with other settings are refused by name.`,
+		Example: "  quantscope sessions merge all.qscope part-1.qscope part-2.qscope part-3.qscope",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usage(errors.New("sessions merge takes the file to write and the sessions of the parts"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, p := range args[1:] {
+				if err := present(p); err != nil {
+					return err
+				}
+			}
+			err := sessions.Merge(cmd.Context(), args[0], args[1:], o)
+			if errors.Is(err, fs.ErrExist) {
+				return usage(fmt.Errorf("%s is there already", args[0]))
+			}
+			if err != nil {
+				return err
+			}
+			info, err := sessions.Inspect(args[0])
+			if err != nil {
+				return err
+			}
+			digest, err := sessions.Digest(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			l := lineOf(info)
+			if asJSON {
+				return printJSON(std.out, struct {
+					Info    sessionLine `json:"info"`
+					Records string      `json:"records_sha256"`
+				}{l, digest})
+			}
+			t := newReport(std.out)
+			t.line("%s: %s, %d of %d measured (%s)", args[0], views.Clean(l.Source), l.Done, l.Total, l.State)
+			t.line("  records   sha256 %s", digest)
+			return t.err
+		},
+	}
+	cmd.Flags().BoolVar(&o.Partial, "partial", false, "merge what is there, although parts or measurements are missing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return cmd
 }
