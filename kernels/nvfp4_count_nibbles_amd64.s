@@ -4,6 +4,256 @@
 
 #include "textflag.h"
 
+DATA nibbleBits<>+0(SB)/1, $0x00
+DATA nibbleBits<>+1(SB)/1, $0x01
+DATA nibbleBits<>+2(SB)/1, $0x01
+DATA nibbleBits<>+3(SB)/1, $0x02
+DATA nibbleBits<>+4(SB)/1, $0x01
+DATA nibbleBits<>+5(SB)/1, $0x02
+DATA nibbleBits<>+6(SB)/1, $0x02
+DATA nibbleBits<>+7(SB)/1, $0x03
+DATA nibbleBits<>+8(SB)/1, $0x01
+DATA nibbleBits<>+9(SB)/1, $0x02
+DATA nibbleBits<>+10(SB)/1, $0x02
+DATA nibbleBits<>+11(SB)/1, $0x03
+DATA nibbleBits<>+12(SB)/1, $0x02
+DATA nibbleBits<>+13(SB)/1, $0x03
+DATA nibbleBits<>+14(SB)/1, $0x03
+DATA nibbleBits<>+15(SB)/1, $0x04
+DATA nibbleBits<>+16(SB)/1, $0x00
+DATA nibbleBits<>+17(SB)/1, $0x01
+DATA nibbleBits<>+18(SB)/1, $0x01
+DATA nibbleBits<>+19(SB)/1, $0x02
+DATA nibbleBits<>+20(SB)/1, $0x01
+DATA nibbleBits<>+21(SB)/1, $0x02
+DATA nibbleBits<>+22(SB)/1, $0x02
+DATA nibbleBits<>+23(SB)/1, $0x03
+DATA nibbleBits<>+24(SB)/1, $0x01
+DATA nibbleBits<>+25(SB)/1, $0x02
+DATA nibbleBits<>+26(SB)/1, $0x02
+DATA nibbleBits<>+27(SB)/1, $0x03
+DATA nibbleBits<>+28(SB)/1, $0x02
+DATA nibbleBits<>+29(SB)/1, $0x03
+DATA nibbleBits<>+30(SB)/1, $0x03
+DATA nibbleBits<>+31(SB)/1, $0x04
+GLOBL nibbleBits<>(SB), RODATA|NOPTR, $32
+
+// func countNibblesAVX2(n int, src *byte, counts *uint64)
+// Requires: AVX, AVX2
+TEXT ·countNibblesAVX2(SB), NOSPLIT, $0-24
+	MOVQ         n+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         counts+16(FP), DX
+	MOVL         $0x0f0f0f0f, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x00000000, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Y2
+	VMOVDQU      nibbleBits<>+0(SB), Y1
+	SHLQ         $0x01, AX
+
+loop:
+	VMOVDQU      (CX), Y3
+	VMOVDQU      32(CX), Y4
+	VMOVDQU      64(CX), Y5
+	VMOVDQU      96(CX), Y6
+	MOVL         $0x55555555, BX
+	VMOVD        BX, X7
+	VPBROADCASTD X7, Y7
+	VPSRLQ       $0x01, Y3, Y9
+	VPAND        Y7, Y9, Y9
+	VPAND        Y7, Y3, Y3
+	VPAND        Y7, Y4, Y8
+	VPSLLQ       $0x01, Y8, Y8
+	VPOR         Y8, Y3, Y3
+	VPANDN       Y4, Y7, Y4
+	VPOR         Y9, Y4, Y4
+	MOVL         $0x55555555, BX
+	VMOVD        BX, X7
+	VPBROADCASTD X7, Y7
+	VPSRLQ       $0x01, Y5, Y9
+	VPAND        Y7, Y9, Y9
+	VPAND        Y7, Y5, Y5
+	VPAND        Y7, Y6, Y8
+	VPSLLQ       $0x01, Y8, Y8
+	VPOR         Y8, Y5, Y5
+	VPANDN       Y6, Y7, Y6
+	VPOR         Y9, Y6, Y6
+	MOVL         $0x33333333, BX
+	VMOVD        BX, X7
+	VPBROADCASTD X7, Y7
+	VPSRLQ       $0x02, Y3, Y9
+	VPAND        Y7, Y9, Y9
+	VPAND        Y7, Y3, Y3
+	VPAND        Y7, Y5, Y8
+	VPSLLQ       $0x02, Y8, Y8
+	VPOR         Y8, Y3, Y3
+	VPANDN       Y5, Y7, Y5
+	VPOR         Y9, Y5, Y5
+	MOVL         $0x33333333, BX
+	VMOVD        BX, X7
+	VPBROADCASTD X7, Y7
+	VPSRLQ       $0x02, Y4, Y9
+	VPAND        Y7, Y9, Y9
+	VPAND        Y7, Y4, Y4
+	VPAND        Y7, Y6, Y8
+	VPSLLQ       $0x02, Y8, Y8
+	VPOR         Y8, Y4, Y4
+	VPANDN       Y6, Y7, Y6
+	VPOR         Y9, Y6, Y6
+	VPAND        Y3, Y4, Y7
+	VPAND        Y5, Y6, Y8
+	VPAND        Y0, Y3, Y9
+	VPSRLD       $0x04, Y3, Y10
+	VPAND        Y0, Y10, Y10
+	VPSHUFB      Y9, Y1, Y9
+	VPSHUFB      Y10, Y1, Y10
+	VPADDB       Y9, Y10, Y9
+	VPSADBW      Y2, Y9, Y9
+	VPADDQ       64(DX), Y9, Y9
+	VMOVDQU      Y9, 64(DX)
+	VPAND        Y0, Y4, Y9
+	VPSRLD       $0x04, Y4, Y10
+	VPAND        Y0, Y10, Y10
+	VPSHUFB      Y9, Y1, Y9
+	VPSHUFB      Y10, Y1, Y10
+	VPADDB       Y9, Y10, Y9
+	VPSADBW      Y2, Y9, Y9
+	VPADDQ       128(DX), Y9, Y9
+	VMOVDQU      Y9, 128(DX)
+	VPAND        Y0, Y7, Y9
+	VPSRLD       $0x04, Y7, Y10
+	VPAND        Y0, Y10, Y10
+	VPSHUFB      Y9, Y1, Y9
+	VPSHUFB      Y10, Y1, Y10
+	VPADDB       Y9, Y10, Y9
+	VPSADBW      Y2, Y9, Y9
+	VPADDQ       192(DX), Y9, Y9
+	VMOVDQU      Y9, 192(DX)
+	VPAND        Y0, Y5, Y9
+	VPSRLD       $0x04, Y5, Y10
+	VPAND        Y0, Y10, Y10
+	VPSHUFB      Y9, Y1, Y9
+	VPSHUFB      Y10, Y1, Y10
+	VPADDB       Y9, Y10, Y9
+	VPSADBW      Y2, Y9, Y9
+	VPADDQ       256(DX), Y9, Y9
+	VMOVDQU      Y9, 256(DX)
+	VPAND        Y3, Y5, Y9
+	VPAND        Y0, Y9, Y10
+	VPSRLD       $0x04, Y9, Y9
+	VPAND        Y0, Y9, Y9
+	VPSHUFB      Y10, Y1, Y10
+	VPSHUFB      Y9, Y1, Y9
+	VPADDB       Y10, Y9, Y10
+	VPSADBW      Y2, Y10, Y10
+	VPADDQ       320(DX), Y10, Y10
+	VMOVDQU      Y10, 320(DX)
+	VPAND        Y4, Y5, Y9
+	VPAND        Y0, Y9, Y10
+	VPSRLD       $0x04, Y9, Y9
+	VPAND        Y0, Y9, Y9
+	VPSHUFB      Y10, Y1, Y10
+	VPSHUFB      Y9, Y1, Y9
+	VPADDB       Y10, Y9, Y10
+	VPSADBW      Y2, Y10, Y10
+	VPADDQ       384(DX), Y10, Y10
+	VMOVDQU      Y10, 384(DX)
+	VPAND        Y7, Y5, Y5
+	VPAND        Y0, Y5, Y9
+	VPSRLD       $0x04, Y5, Y5
+	VPAND        Y0, Y5, Y5
+	VPSHUFB      Y9, Y1, Y9
+	VPSHUFB      Y5, Y1, Y5
+	VPADDB       Y9, Y5, Y9
+	VPSADBW      Y2, Y9, Y9
+	VPADDQ       448(DX), Y9, Y9
+	VMOVDQU      Y9, 448(DX)
+	VPAND        Y0, Y6, Y5
+	VPSRLD       $0x04, Y6, Y9
+	VPAND        Y0, Y9, Y9
+	VPSHUFB      Y5, Y1, Y5
+	VPSHUFB      Y9, Y1, Y9
+	VPADDB       Y5, Y9, Y5
+	VPSADBW      Y2, Y5, Y5
+	VPADDQ       512(DX), Y5, Y5
+	VMOVDQU      Y5, 512(DX)
+	VPAND        Y3, Y6, Y5
+	VPAND        Y0, Y5, Y9
+	VPSRLD       $0x04, Y5, Y5
+	VPAND        Y0, Y5, Y5
+	VPSHUFB      Y9, Y1, Y9
+	VPSHUFB      Y5, Y1, Y5
+	VPADDB       Y9, Y5, Y9
+	VPSADBW      Y2, Y9, Y9
+	VPADDQ       576(DX), Y9, Y9
+	VMOVDQU      Y9, 576(DX)
+	VPAND        Y4, Y6, Y5
+	VPAND        Y0, Y5, Y9
+	VPSRLD       $0x04, Y5, Y5
+	VPAND        Y0, Y5, Y5
+	VPSHUFB      Y9, Y1, Y9
+	VPSHUFB      Y5, Y1, Y5
+	VPADDB       Y9, Y5, Y9
+	VPSADBW      Y2, Y9, Y9
+	VPADDQ       640(DX), Y9, Y9
+	VMOVDQU      Y9, 640(DX)
+	VPAND        Y7, Y6, Y5
+	VPAND        Y0, Y5, Y6
+	VPSRLD       $0x04, Y5, Y5
+	VPAND        Y0, Y5, Y5
+	VPSHUFB      Y6, Y1, Y6
+	VPSHUFB      Y5, Y1, Y5
+	VPADDB       Y6, Y5, Y6
+	VPSADBW      Y2, Y6, Y6
+	VPADDQ       704(DX), Y6, Y6
+	VMOVDQU      Y6, 704(DX)
+	VPAND        Y0, Y8, Y5
+	VPSRLD       $0x04, Y8, Y6
+	VPAND        Y0, Y6, Y6
+	VPSHUFB      Y5, Y1, Y5
+	VPSHUFB      Y6, Y1, Y6
+	VPADDB       Y5, Y6, Y5
+	VPSADBW      Y2, Y5, Y5
+	VPADDQ       768(DX), Y5, Y5
+	VMOVDQU      Y5, 768(DX)
+	VPAND        Y3, Y8, Y3
+	VPAND        Y0, Y3, Y5
+	VPSRLD       $0x04, Y3, Y3
+	VPAND        Y0, Y3, Y3
+	VPSHUFB      Y5, Y1, Y5
+	VPSHUFB      Y3, Y1, Y3
+	VPADDB       Y5, Y3, Y5
+	VPSADBW      Y2, Y5, Y5
+	VPADDQ       832(DX), Y5, Y5
+	VMOVDQU      Y5, 832(DX)
+	VPAND        Y4, Y8, Y3
+	VPAND        Y0, Y3, Y4
+	VPSRLD       $0x04, Y3, Y3
+	VPAND        Y0, Y3, Y3
+	VPSHUFB      Y4, Y1, Y4
+	VPSHUFB      Y3, Y1, Y3
+	VPADDB       Y4, Y3, Y4
+	VPSADBW      Y2, Y4, Y4
+	VPADDQ       896(DX), Y4, Y4
+	VMOVDQU      Y4, 896(DX)
+	VPAND        Y7, Y8, Y3
+	VPAND        Y0, Y3, Y4
+	VPSRLD       $0x04, Y3, Y3
+	VPAND        Y0, Y3, Y3
+	VPSHUFB      Y4, Y1, Y4
+	VPSHUFB      Y3, Y1, Y3
+	VPADDB       Y4, Y3, Y4
+	VPSADBW      Y2, Y4, Y4
+	VPADDQ       960(DX), Y4, Y4
+	VMOVDQU      Y4, 960(DX)
+	ADDQ         $0x00000080, CX
+	DECQ         AX
+	JNE          loop
+	VZEROUPPER
+	RET
+
 // func countNibblesAVX512(n int, src *byte, counts *uint64)
 // Requires: AVX, AVX512F, AVX512VPOPCNTDQ
 TEXT ·countNibblesAVX512(SB), NOSPLIT, $0-24

@@ -4,6 +4,11 @@
 
 package kernels
 
+// countNibblesAVX2 adds the nibbles of n times 256 bytes, n > 0, to the counts; see nibbleCounts.
+//
+//go:noescape
+func countNibblesAVX2(n int, src *byte, counts *uint64)
+
 // countNibblesAVX512 adds the nibbles of n times 256 bytes, n > 0, to the counts; see nibbleCounts.
 //
 //go:noescape

@@ -2,7 +2,16 @@
 
 package kernels
 
+import "golang.org/x/sys/cpu"
+
 func init() {
+	avx2Kernels = append(avx2Kernels, func(s *Set) {
+		k := encodeKernels{bf16: nvfp4EncodeBF16AVX2, f32: nvfp4EncodeF32AVX2, countNibbles: countNibblesAVX2}
+		if cpu.X86.HasF16C {
+			k.f16 = nvfp4EncodeF16AVX2
+		}
+		s.nvfp4Encode = encodeInFours(k)
+	})
 	avx512Kernels = append(avx512Kernels, func(s *Set) {
 		s.nvfp4Encode = encodeInFours(encodeKernels{
 			bf16: nvfp4EncodeBF16AVX512, f16: nvfp4EncodeF16AVX512, f32: nvfp4EncodeF32AVX512,
@@ -28,10 +37,6 @@ const maxKernelScaleBF16 = 0x1p7
 // left over goes through a four of its own, filled up with zeros.
 func encodeInFours(k encodeKernels) func(j *nvfp4Job, src, scales, codes []byte) {
 	return func(j *nvfp4Job, src, scales, codes []byte) {
-		if !j.stepsAreNormal() || j.element == BF16 && j.scale2() > maxKernelScaleBF16 {
-			nvfp4EncodeRef(j, src, scales, codes)
-			return
-		}
 		var encode encodeKernel
 		switch j.element {
 		case BF16:
@@ -40,6 +45,10 @@ func encodeInFours(k encodeKernels) func(j *nvfp4Job, src, scales, codes []byte)
 			encode = k.f16
 		default:
 			encode = k.f32
+		}
+		if encode == nil || !j.stepsAreNormal() || j.element == BF16 && j.scale2() > maxKernelScaleBF16 {
+			nvfp4EncodeRef(j, src, scales, codes)
+			return
 		}
 		stride := BlockNVFP4 * j.element.Size()
 		n := len(scales)
