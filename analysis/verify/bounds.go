@@ -7,9 +7,13 @@ import (
 	"quantscope/quant/layout"
 )
 
-// slack widens bounds for what rounds twice: bf16 between the steps, or a
-// product. It is a few units in the last place of bf16.
-const slack = 1 + 1.0/64
+// What widens half a step where a quotient was rounded to bf16 before it was
+// rounded to a code: 2⁻⁹ of the value, which is at most a sixteenth of half a
+// step of E4M3 and a fiftieth of one of E2M1. The rest is for products.
+const (
+	slackE4M3 = 1 + 1.0/8
+	slack     = 1 + 1.0/32
+)
 
 // bounds holds decoded values against the source where it is not known how they
 // were made: whatever chose the scales, a code that is the nearest is within
@@ -27,8 +31,8 @@ func (t *tally) bounds(w, q []float32, s *layout.Stored, first int) {
 		e := math.Abs(x - y)
 		half, worst, clipped := t.halfStep(x, y, step)
 		switch {
-		case clipped || e <= half*slack:
-		case e > worst*slack:
+		case clipped || e <= half:
+		case e > worst:
 			t.beyond.add("[%d,%d]: %v is stored as %v, in steps of %.4g", first+row, col, w[k], q[k], step)
 		default:
 			t.notNearest.add("[%d,%d]: %v is stored as %v, in steps of %.4g", first+row, col, w[k], q[k], step)
@@ -37,7 +41,8 @@ func (t *tally) bounds(w, q []float32, s *layout.Stored, first int) {
 }
 
 // halfStep is the largest error of the nearest code to x in a block, that of the
-// worst place of the block, and whether x is beyond what the block can hold.
+// worst place of the block, both widened by what rounds twice, and whether x is
+// beyond what the block can hold.
 func (t *tally) halfStep(x, q, step float64) (half, worst float64, clipped bool) {
 	a := math.Abs(x) / step
 	switch t.format.Element {
@@ -52,7 +57,7 @@ func (t *tally) halfStep(x, q, step float64) (half, worst float64, clipped bool)
 		default:
 			half = 1
 		}
-		return half * step, step, false
+		return half * step * slack, step * slack, false
 	case "e4m3":
 		if a > kernels.MaxE4M3 {
 			return 0, 0, true
@@ -62,7 +67,7 @@ func (t *tally) halfStep(x, q, step float64) (half, worst float64, clipped bool)
 			_, exp := math.Frexp(a) // a is in [2^(exp−1), 2^exp)
 			half = math.Ldexp(1, exp-1-4)
 		}
-		return half * step, 16 * step, false
+		return half * step * slackE4M3, 16 * step * slackE4M3, false
 	default: // integers, decoded in bf16: a value beyond the ends is within a step of none
 		round := math.Abs(q)*0x1p-8 + math.Abs(x)*0x1p-8
 		half = step/2 + round

@@ -14,8 +14,9 @@ import (
 
 // found is how the modules of one family were made.
 type found struct {
-	spec  kernels.Spec // without Global
-	known bool
+	spec    kernels.Spec // without Global
+	known   bool
+	variant string // "" where it is not known
 }
 
 // family groups modules that were made alike: one format in one way of storing
@@ -23,12 +24,14 @@ type found struct {
 func family(m *layout.Module) string { return m.Method + " " + m.Spec.Format }
 
 // Inference looks at this many modules of a family, and at this many rows of
-// each; a method is taken for the one that made them when it reproduces this
-// share of their bytes, so that a fault in a few does not hide it.
+// each. A method is taken for the one that made them when half of the modules
+// come out equal, or all but this share of their bytes: a fault in a few must not
+// hide it, and another rounding, which moves a few codes everywhere, must not
+// pass for it.
 const (
 	sampleModules = 4
 	sampleRows    = 128
-	enoughEqual   = 0.9
+	isolated      = 0.001
 )
 
 // method finds out how the quantized tensors were made: as the caller says, as
@@ -59,28 +62,40 @@ func (r *run) method(ctx context.Context) error {
 		if stated {
 			specs = slices.DeleteFunc(specs, func(s kernels.Spec) bool { return !r.states(s, named) })
 		}
-		best, share, err := r.infer(ctx, jobs, specs)
+		best, t, err := r.infer(ctx, jobs, specs)
 		if err != nil {
 			return err
 		}
-		f := found{spec: best, known: len(specs) > 0 && (stated || share >= enoughEqual)}
+		f := found{spec: best, known: len(specs) > 0 && (stated || 2*t.equal >= len(jobs) || t.share() >= 1-isolated)}
 		switch {
 		case !f.known:
-			r.note("%s: nothing that is known here makes it of the source (the nearest, %s, %.3g %% of a sample), so that its codes were held against the nearest ones only", k, specText(best), 100*share)
+			r.note("%s: nothing that is known here makes it of the source (the nearest, %s, %.4g %% of a sample), so that its codes were held against the nearest ones only", k, specText(best), 100*t.share())
 		case stated:
-			r.rep.Variant, r.rep.From = named.Name, from
+			f.variant, r.rep.From = named.Name, from
 		default:
-			r.rep.Variant, r.rep.From = variantOf(best), "found"
+			f.variant, r.rep.From = variantOf(best), "found"
 		}
-		if f.known {
-			r.rep.Convention = best.Convention.String()
-			if ambiguous(specs) {
-				r.note("%s: neither layout nor config says whose arithmetic made it; that of %v does", k, best.Convention)
-			}
+		if f.known && ambiguous(specs) {
+			r.note("%s: neither layout nor config says whose arithmetic made it; that of %v does", k, best.Convention)
 		}
 		r.specs[k] = f
+		r.rep.Variant = addWord(r.rep.Variant, f.variant)
+		if f.known {
+			r.rep.Convention = addWord(r.rep.Convention, best.Convention.String())
+		}
 	}
 	return r.recorded()
+}
+
+// addWord adds a word to a list of words with commas, once.
+func addWord(list, word string) string {
+	switch {
+	case word == "" || slices.Contains(strings.Split(list, ","), word):
+		return list
+	case list == "":
+		return word
+	}
+	return list + "," + word
 }
 
 // recorded decides whose records of the session are compared.
@@ -89,7 +104,8 @@ func (r *run) recorded() error {
 		return nil
 	}
 	has := r.Session.Variants()
-	if r.record = r.rep.Variant; r.record == "" && len(has) == 1 {
+	r.record = r.rep.Variant
+	if len(has) == 1 && (r.record == "" || strings.Contains(r.record, ",")) {
 		r.record = has[0]
 	}
 	if !slices.Contains(has, r.record) {
@@ -190,36 +206,46 @@ func variantOf(s kernels.Spec) string {
 	return s.Format + "+" + s.Method
 }
 
+// trial is how much of a sample a spec makes again.
+type trial struct {
+	same, all int // bytes
+	equal     int // modules whose bytes are all the same
+}
+
+func (t trial) share() float64 { return float64(t.same) / float64(max(t.all, 1)) }
+
 // infer tries specs on a sample and gives the one that reproduces the largest
 // share of it; of those that do equally well the one that gives more of the
 // second-level scales.
-func (r *run) infer(ctx context.Context, jobs []*job, specs []kernels.Spec) (kernels.Spec, float64, error) {
+func (r *run) infer(ctx context.Context, jobs []*job, specs []kernels.Spec) (kernels.Spec, trial, error) {
 	w := worker{run: r}
 	var best []kernels.Spec
-	top := 0.0
+	var top trial
 	for _, spec := range specs {
-		var same, all int
+		var t trial
 		for _, j := range jobs {
-			s, n, err := w.try(ctx, j, spec)
+			same, all, err := w.try(ctx, j, spec)
 			if err != nil {
-				return kernels.Spec{}, 0, err
+				return kernels.Spec{}, t, err
 			}
-			same, all = same+s, all+n
+			t.same, t.all = t.same+same, t.all+all
+			if same == all && all > 0 {
+				t.equal++
+			}
 		}
-		share := float64(same) / float64(max(all, 1))
-		if share > top {
-			best, top = nil, share
+		if t.share() > top.share() {
+			best, top = nil, t
 		}
-		if share == top {
+		if t.same > 0 && t.share() == top.share() {
 			best = append(best, spec)
 		}
-		if same == all && !ambiguous(specs) {
+		if t.same == t.all && !ambiguous(specs) {
 			break
 		}
 	}
 	switch len(best) {
 	case 0:
-		return kernels.Spec{}, 0, nil
+		return kernels.Spec{}, top, nil
 	case 1:
 		return best[0], top, nil
 	}

@@ -47,7 +47,7 @@ func (r *run) open(path string) error {
 		return err
 	}
 	for _, f := range r.out.Findings {
-		if r.unreadable(f.File) { // said already
+		if r.unreadable(f.File) || matches(unfinishedFiles, f.File) { // said by themselves
 			continue
 		}
 		r.problem(BadIndex, f.File, f.Tensor, "%s", f.Message)

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,13 +90,16 @@ func (r *run) pair() error {
 // partner.
 func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 	lost := 0
+	missing, all := map[int]int{}, map[int]int{} // by layer
 	defer func() {
 		if lost > 0 {
 			r.note("%d tensors of the source were not compared, since the shards that should have them cannot be read", lost)
 		}
+		r.missingLayers(missing, all)
 	}()
 	for i := range r.src.Tensors {
 		t := &r.src.Tensors[i]
+		all[r.model.Roles[i].Layer]++
 		o, there := r.out.Lookup(t.Name)
 		_, isField := fields[t.Name]
 		switch {
@@ -108,6 +112,7 @@ func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 		case !there && r.isLost(t.Name):
 			lost++
 		case !there:
+			missing[r.model.Roles[i].Layer]++
 			r.problem(TensorMissing, r.src.Files[t.File].Name, t.Name, "is in the source and not in the output")
 		case o.DType != t.DType || !slices.Equal(o.Shape, t.Shape):
 			if !r.layout.Unread[o.Name] { // whose finding says more
@@ -125,6 +130,22 @@ func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 		if _, ok := r.src.Lookup(o.Name); !ok {
 			r.problem(TensorExtra, r.fileOf(o), o.Name, "is not in the source and no part of a quantized matrix")
 		}
+	}
+}
+
+// missingLayers says which layers the output lacks whole, as those of
+// multi-token prediction are lost on the way through a library that does not
+// know them.
+func (r *run) missingLayers(missing, all map[int]int) {
+	for _, layer := range slices.Sorted(maps.Keys(missing)) {
+		if layer < 0 || missing[layer] < all[layer] {
+			continue
+		}
+		what := ""
+		if slices.ContainsFunc(r.model.Roles, func(role topology.Role) bool { return role.Layer == layer && role.MTP }) {
+			what = ", which predicts further tokens (MTP),"
+		}
+		r.note("layer %d of the source%s is missing whole: %d tensors", layer, what, missing[layer])
 	}
 }
 

@@ -97,7 +97,7 @@ type Report struct {
 	Identity string `json:"identity"` // of the source
 	Method   string `json:"quant_method"`
 
-	Variant    string `json:"variant"`      // that the quantized tensors were held against; "" for none
+	Variant    string `json:"variant"`      // that the quantized tensors were held against, with commas where there are several; "" for none
 	From       string `json:"variant_from"` // who says so: options, config, session, found; "" for none
 	Convention string `json:"convention"`   // whose arithmetic that was; "" for none
 

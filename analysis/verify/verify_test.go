@@ -254,3 +254,24 @@ func TestSourceAgainstItself(t *testing.T) {
 		t.Errorf("%v %+v", err, rep)
 	}
 }
+
+// An output that lost a whole layer, as MTP layers are lost, says so in one
+// line beside the tensors.
+func TestMissingLayer(t *testing.T) {
+	src := t.TempDir()
+	writeSource(t, src, [][]spec{
+		{{"model.embed_tokens.weight", []int64{8, 64}}, {layer + "self_attn.q_proj.weight", []int64{64, 64}}, {"lm_head.weight", []int64{8, 64}}},
+		{{"model.layers.1.self_attn.q_proj.weight", []int64{64, 64}}, {"model.layers.1.eh_proj.weight", []int64{64, 128}}},
+	})
+	ck, model := openSource(t, src)
+	out := t.TempDir()
+	writeSource(t, out, [][]spec{{{"model.embed_tokens.weight", []int64{8, 64}}, {layer + "self_attn.q_proj.weight", []int64{64, 64}}, {"lm_head.weight", []int64{8, 64}}}})
+	rep, err := Run(t.Context(), ck, model, out, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "layer 1 of the source, which predicts further tokens (MTP), is missing whole: 2 tensors"
+	if len(rep.Problems) != 2 || !slices.Contains(rep.Notes, want) {
+		t.Errorf("problems %v, notes %q, want %q", rep.Problems, rep.Notes, want)
+	}
+}
