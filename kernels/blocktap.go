@@ -61,7 +61,7 @@ const firstScaleOctave = -24
 
 // scaleBin is the bin of Tap.Scales for a positive scale.
 func scaleBin(scale float32) int {
-	return min(max(math.Ilogb(float64(scale))-firstScaleOctave, 0), ScaleBins-1)
+	return min(max(int(math.Float32bits(scale)>>23)-127-firstScaleOctave, 0), ScaleBins-1)
 }
 
 // block counts one block: its scale, its choice and its clipping. farthest and

@@ -12,6 +12,7 @@ func init() {
 		}
 		s.blocks.load = loadWithAsm([...]blockLoadAsm{BF16: blockLoadBF16AVX2, F16: f16, F32: blockLoadF32AVX2})
 		s.blocks.count = countWithAsm(32, [...]blockCountAsm{countPairs: blockCountPairsAVX2, countHigh: blockCountHighAVX2, countErrors: blockCountBinsAVX2})
+		s.blocks.mass = massWithAsm(blockMassAVX2)
 		s.blocks.encode = encodeWithAsm(&[rules]blockEncodeAsm{
 			ruleE2M1: blockEncodeE2M1AVX2, ruleE2M1Down: blockEncodeE2M1DownAVX2,
 			ruleE4M3: blockEncodeE4M3AVX2, ruleE4M3BF16: blockEncodeE4M3BF16AVX2, ruleE4M3Times: blockEncodeE4M3TimesAVX2,
@@ -21,6 +22,7 @@ func init() {
 	avx512Kernels = append(avx512Kernels, func(s *Set) {
 		s.blocks.load = loadWithAsm([...]blockLoadAsm{BF16: blockLoadBF16AVX512, F16: blockLoadF16AVX512, F32: blockLoadF32AVX512})
 		s.blocks.count = countWithAsm(64, [...]blockCountAsm{countPairs: blockCountPairsAVX512, countHigh: blockCountHighAVX512, countErrors: blockCountBinsAVX512})
+		s.blocks.mass = massWithAsm(blockMassAVX512)
 		s.blocks.encode = encodeWithAsm(&[rules]blockEncodeAsm{
 			ruleE2M1: blockEncodeE2M1AVX512, ruleE2M1Down: blockEncodeE2M1DownAVX512,
 			ruleE4M3: blockEncodeE4M3AVX512, ruleE4M3BF16: blockEncodeE4M3BF16AVX512, ruleE4M3Times: blockEncodeE4M3TimesAVX512,
@@ -33,7 +35,7 @@ type blockEncodeAsm func(w, params *float32, codes, bins *byte, sums *float64, g
 
 // largestStep is a bound below which no intermediate result of ruleIntMin is
 // beyond f32; groups with larger steps go to the reference.
-const largestStep = 0x1p120
+const largestStep = largestSafe
 
 func encodeWithAsm(kernels *[rules]blockEncodeAsm) func(r blockRule, w []float32, group int, params []blockParams, codes, bins []byte, sums *blockSums) {
 	return func(r blockRule, w []float32, group int, params []blockParams, codes, bins []byte, sums *blockSums) {
@@ -100,5 +102,14 @@ func countWithAsm(vectorBytes int, kernels [countKinds]blockCountAsm) func(kind 
 			zeros *= 2
 		}
 		counts[0] -= int64(zeros)
+	}
+}
+
+// massWithAsm takes 16·n elements.
+func massWithAsm(kernel func(w *float32, n int, mid, limit float64, lanes *float64)) func(w []float32, mid, limit float64, lanes *[8]float64) {
+	return func(w []float32, mid, limit float64, lanes *[8]float64) {
+		if len(w) > 0 {
+			kernel(&w[0], len(w), mid, limit, &lanes[0])
+		}
 	}
 }

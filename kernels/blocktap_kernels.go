@@ -8,8 +8,10 @@ type blockKernels struct {
 	encode func(r blockRule, w []float32, group int, params []blockParams, codes, bins []byte, sums *blockSums)
 	// count: see countRef.
 	count func(kind countKind, data []byte, counts *[countBins]int64)
+	// mass: 16·n finite elements; see blockMassRef.
+	mass func(w []float32, mid, limit float64, lanes *[8]float64)
 	// rangeError: 16·n finite elements; see rangeErrorRef.
 	rangeError func(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32)
 }
 
-var blocksRef = blockKernels{load: blockLoadRef, encode: blockEncodeRef, count: countRef, rangeError: rangeErrorRef}
+var blocksRef = blockKernels{load: blockLoadRef, encode: blockEncodeRef, count: countRef, mass: blockMassRef, rangeError: rangeErrorRef}

@@ -41,22 +41,22 @@ func blockInput(raw []byte, rule blockRule, group int) (w []float32, params []bl
 		var c blockChoice
 		switch rule {
 		case ruleE2M1:
-			c = mxfp4Chooser(CT32).choose(nil, r)
+			mxfp4Chooser(CT32).choose(nil, r, &c)
 		case ruleE2M1Down:
-			c = mxfp4Chooser(ModelOpt).choose(nil, r)
+			mxfp4Chooser(ModelOpt).choose(nil, r, &c)
 		case ruleE4M3:
-			c = fp8Chooser(ModelOpt).choose(nil, r)
+			fp8Chooser(ModelOpt).choose(nil, r, &c)
 		case ruleE4M3BF16:
-			c = fp8Chooser(CT).choose(nil, r)
+			fp8Chooser(CT).choose(nil, r, &c)
 		case ruleE4M3Times:
-			c = fp8Chooser(DeepSeek).choose(nil, r)
+			fp8Chooser(DeepSeek).choose(nil, r, &c)
 		default:
 			k := int4Chooser{rule: rule, symmetric: rule == ruleIntSym, conv: map[blockRule]Convention{ruleIntMin: Own, ruleIntSym: Own, ruleIntZero: CT32, ruleIntZeroBF16: CT}[rule]}
 			f := float32(1)
 			if len(params)%3 == 1 {
 				f = 0.6
 			}
-			c = k.fit(r.lo*f, r.hi*f)
+			k.fit(r.lo*f, r.hi*f, &c)
 		}
 		params = append(params, c.blockParams)
 	}
@@ -200,6 +200,55 @@ func FuzzBlockLoad(f *testing.F) {
 				}
 				if math.Float32bits(g.lo) != math.Float32bits(r.lo) || math.Float32bits(g.hi) != math.Float32bits(r.hi) || g.amax != r.amax || g.odd {
 					t.Fatalf("%s: group %d spans %+v, want %+v", set.Name, i, g, r)
+				}
+			}
+		}
+	})
+}
+
+// FuzzBlockMass holds every set's sums of clipped mass against the reference.
+func FuzzBlockMass(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(blockSeed(seed, 16*6), float64(seed%3)-1, 0.5*float64(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, mid, limit float64) {
+		w, _ := blockInput(raw, ruleE2M1, 16)
+		start := [8]float64{1, 0.1, 0, 4}
+		want := start
+		blockMassRef(w, mid, limit, &want)
+		for _, set := range Available() {
+			got := start
+			set.blocks.mass(w, mid, limit, &got)
+			if got != want {
+				t.Fatalf("%s: %v, want %v", set.Name, got, want)
+			}
+		}
+	})
+}
+
+// FuzzRangeError holds every set's errors of int4 ranges against the reference.
+func FuzzRangeError(f *testing.F) {
+	for seed := range uint64(12) {
+		for rule := range uint8(4) {
+			f.Add(blockSeed(seed, 16*8), rule, uint8(seed))
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, rule8, group8 uint8) {
+		rule, group := ruleIntMin+blockRule(rule8%4), 16*(1+int(group8%8))
+		w, params := blockInput(raw, rule, group)
+		for i := range params {
+			part := w[i*group : (i+1)*group]
+			norm := rangeNorm(finiteRange(part).amax)
+			start := [16]float32{1, 0.1, 0, 4}
+			want := start
+			rangeErrorRef(rule, part, &params[i], norm, &want)
+			for _, set := range Available() {
+				got := start
+				set.blocks.rangeError(rule, part, &params[i], norm, &got)
+				for lane := range want {
+					if !sameF32(got[lane], want[lane]) {
+						t.Fatalf("%s rule %d: lane %d is %v, want %v; %+v", set.Name, rule, lane, got[lane], want[lane], params[i])
+					}
 				}
 			}
 		}

@@ -45,7 +45,7 @@ func (c *blockChoice) limit() float64 { return c.reach * (1 + noDepth) }
 // within a row; those that are not finite count for nothing. The range is that
 // of the others.
 type blockChooser interface {
-	choose(w []float32, r blockRange) blockChoice
+	choose(w []float32, r blockRange, c *blockChoice)
 }
 
 // blockSpan is how many elements are taken at a time where blocks are shorter.
@@ -138,9 +138,8 @@ func (p *blockPass) global() float32 {
 
 func (p *blockPass) rows(data []byte, rows int, out *Output) {
 	p.writeTensor(out)
-	if p.cols == 0 { // however many there are, there is nothing in them
-		clear(out.RowE2)
-		clear(out.RowW2)
+	if p.cols == 0 {
+		p.emptyRows(rows, out)
 		return
 	}
 	rowBytes := p.cols * p.element.Size()
@@ -165,6 +164,27 @@ func (p *blockPass) rows(data []byte, rows int, out *Output) {
 				p.tap.block(p.tiles[i].amax, &p.choices[i], p.tiles[i].farthest(p.choices[i].mid), p.mass[i])
 			}
 		}
+	}
+}
+
+// emptyRows quantizes rows of no elements, however many there are. Where each
+// has a scale it is that of zeros.
+func (p *blockPass) emptyRows(rows int, out *Output) {
+	clear(out.RowE2)
+	clear(out.RowW2)
+	if p.scope != ScopeChannel {
+		return
+	}
+	t := &p.tap
+	t.blocks += int64(rows)
+	t.zeroBlocks += int64(rows)
+	t.choices[0] += int64(rows)
+	if out.Scales == nil && out.Mins == nil {
+		return
+	}
+	p.chooser.choose(nil, blockRange{}, &p.choices[0])
+	for i := range rows {
+		p.store(out, i, &p.choices[0])
 	}
 }
 

@@ -30,11 +30,11 @@ func (p *blockPass) row(src []byte, out *Output, at int) {
 			p.tensorMass += p.clipped(w, &p.tensor, ranges[0])
 		default:
 			for i, r := range ranges {
-				part := p.part(w, i)
-				c := p.chooser.choose(part, r)
+				part, c := p.part(w, i), &p.choices[i]
+				p.chooser.choose(part, r, c)
 				params[i] = c.blockParams
-				p.store(out, firstBlock+col/p.group+i, &c)
-				p.tap.block(r.amax, &c, r.farthest(c.mid), p.clipped(part, &c, r))
+				p.store(out, firstBlock+col/p.group+i, c)
+				p.tap.block(r.amax, c, r.farthest(c.mid), p.clipped(part, c, r))
 			}
 		}
 		dst := p.codes[:ceilDiv(n*p.rule.bits(), 8)]
@@ -63,7 +63,7 @@ func (p *blockPass) chooseTiles(band []byte, rows int, out *Output, first int) {
 	}
 	for i, r := range p.tiles {
 		c := &p.choices[i]
-		*c = p.chooser.choose(nil, r)
+		p.chooser.choose(nil, r, c)
 		p.params[i] = c.blockParams
 		p.store(out, first+i, c)
 	}
@@ -156,13 +156,25 @@ func (p *blockPass) clipped(w []float32, c *blockChoice, r blockRange) float64 {
 		return 0
 	}
 	var lanes [8]float64
+	body := len(w) &^ 15
+	if r.odd {
+		body = 0
+	}
+	if body > 0 {
+		p.set.blocks.mass(w[:body], c.mid, limit, &lanes)
+	}
+	blockMassRef(w[body:], c.mid, limit, &lanes)
+	return addLanes(&lanes)
+}
+
+// blockMassRef adds the squares of the finite elements that are farther than
+// limit from mid to the lanes.
+func blockMassRef(w []float32, mid, limit float64, lanes *[8]float64) {
 	for i, x := range w {
-		v := float64(x)
-		if math.Abs(v-c.mid) > limit && v-v == 0 {
+		if v := float64(x); math.Abs(v-mid) > limit && v-v == 0 {
 			lanes[i&7] += v * v
 		}
 	}
-	return addLanes(&lanes)
 }
 
 // encode writes the codes of a run of blocks, as load has left them, and adds

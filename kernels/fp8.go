@@ -33,7 +33,7 @@ func beginFP8(s Set, f Format, spec Spec, e Element, _, cols int, amax float32) 
 		return p, nil
 	}
 	if spec.Global == 0 {
-		p.tensor = conv.choose(nil, blockRange{amax: math.Float32bits(amax)})
+		conv.choose(nil, blockRange{amax: math.Float32bits(amax)}, &p.tensor)
 		return p, nil
 	}
 	scale := spec.Global
@@ -68,10 +68,11 @@ func (conv fp8Chooser) rule() blockRule {
 	return ruleE4M3
 }
 
-func (conv fp8Chooser) choose(_ []float32, r blockRange) blockChoice {
+func (conv fp8Chooser) choose(_ []float32, r blockRange, c *blockChoice) {
 	amax := math.Float32frombits(r.amax)
 	if Convention(conv) == DeepSeek {
-		return chooseDeepSeek(amax)
+		*c = chooseDeepSeek(amax)
+		return
 	}
 	scale := amax / MaxE4M3
 	if Convention(conv) == CT {
@@ -82,9 +83,8 @@ func (conv fp8Chooser) choose(_ []float32, r blockRange) blockChoice {
 		scale = zeroScale(Convention(conv))
 	}
 	bounded := conv.bounded(scale)
-	c := conv.with(bounded)
+	*c = conv.with(bounded)
 	c.low, c.high = low, bounded != scale
-	return c
 }
 
 // zeroScale is the scale of a block that asks for 0: what the library writes.
@@ -107,14 +107,7 @@ const (
 // bounded is the scale, or the largest one under which 448 decodes to a finite
 // value.
 func (conv fp8Chooser) bounded(scale float32) float32 {
-	for math.Float32bits(conv.rule().value(MaxE4M3, scale)) >= infF32 {
-		if conv == fp8Chooser(CT) {
-			scale = BF16ToF32(F32ToBF16(scale) - 1)
-		} else {
-			scale = math.Nextafter32(scale, 0)
-		}
-	}
-	return scale
+	return largestFinite(scale, math.MaxFloat32/MaxE4M3, conv == fp8Chooser(CT), func(s float32) float32 { return conv.rule().value(MaxE4M3, s) })
 }
 
 // with is the choice of a scale.
@@ -149,11 +142,8 @@ func chooseDeepSeek(amax float32) blockChoice {
 	low := times > math.MaxFloat32
 	times = min(times, math.MaxFloat32)
 	scale := 1 / times
-	high := float32(MaxE4M3*scale) > math.MaxFloat32
-	for float32(MaxE4M3*scale) > math.MaxFloat32 {
-		scale = math.Nextafter32(scale, 0)
-	}
-	c := fp8Choice(scale)
-	c.inverse, c.low, c.high = times, low, high
+	bounded := fp8Chooser(DeepSeek).bounded(scale)
+	c := fp8Choice(bounded)
+	c.inverse, c.low, c.high = times, low, bounded != scale
 	return c
 }

@@ -83,22 +83,35 @@ type int4Chooser struct {
 	rangeError func(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32)
 }
 
-func (k *int4Chooser) choose(w []float32, r blockRange) blockChoice {
+func (k *int4Chooser) choose(w []float32, r blockRange, c *blockChoice) {
 	if k.search && r.amax != 0 {
-		return k.chooseRange(w, r)
+		k.chooseRange(w, r, c)
+		return
 	}
-	return k.fit(r.lo, r.hi)
+	k.fit(r.lo, r.hi, c)
 }
 
 // fit is the choice for elements from lo to hi.
-func (k *int4Chooser) fit(lo, hi float32) blockChoice {
-	switch {
-	case k.symmetric:
-		return k.fitSymmetric(max(-lo, hi))
-	case k.conv == Own:
-		return k.fitMinimum(lo, hi)
+func (k *int4Chooser) fit(lo, hi float32, c *blockChoice) {
+	step, offset := k.params(lo, hi)
+	*c = blockChoice{blockParams: blockParams{step: step, offset: offset}, scale: step, stored: math.Float32bits(step)}
+	if k.conv != CT32 {
+		c.stored >>= 16
 	}
-	return k.fitZero(min(lo, 0), max(hi, 0))
+	c.inverse = min(1/step, math.MaxFloat32)
+	c.bins = float32(min((ErrorBins-1)*c.inverse, math.MaxFloat32))
+	c.subnormal = step < smallestNormal
+	c.reach = 8 * float64(step)
+	switch {
+	case k.rule == ruleIntMin:
+		c.beside = F32ToBF16(offset)
+		c.mid = float64(offset) + 7.5*float64(step)
+	default:
+		c.beside = uint16(uint8(int8(offset)))
+		c.mid = (-0.5 - float64(offset)) * float64(step)
+	}
+	raw := k.wish(lo, hi, offset)
+	c.low, c.high = raw != 0 && k.round(raw) == 0, k.round(raw) > step
 }
 
 // round rounds to the type that the convention computes in. What is finite
@@ -116,27 +129,53 @@ func boundedBF16(x float32) float32 {
 	return min(max(roundBF16(x), -largest), largest)
 }
 
-func (k *int4Chooser) fitSymmetric(amax float32) blockChoice {
-	scale := k.round(k.round(amax) / 7.5)
-	if k.conv == Own {
-		scale = k.round(amax / 7.5)
+// params are the scale and the minimum or zero point for elements from lo to
+// hi.
+func (k *int4Chooser) params(lo, hi float32) (step, offset float32) {
+	switch {
+	case k.rule == ruleIntMin:
+		offset = boundedBF16(lo)
+		step = k.round(k.wish(lo, hi, offset))
+	case k.symmetric:
+		step = k.round(k.wish(lo, hi, 0))
+	default:
+		step = k.round(k.wish(lo, hi, 0))
+		if step != 0 {
+			q := k.round(min(lo, 0)) / step
+			if k.conv == CT {
+				q = k.round(q)
+			}
+			offset = roundClamp(k.round(-8-q), -8, 7)
+		}
 	}
-	c := blockChoice{low: scale == 0 && amax != 0}
-	c.set(k, scale, func(s float32) float32 { return k.rule.value(8, s) })
-	c.mid = -0.5 * float64(c.scale)
-	return c
+	if step == 0 {
+		step = zeroScale(k.conv)
+	}
+	if step > largestSafe || offset > largestSafe || offset < -largestSafe {
+		step = k.bounded(step, offset)
+	}
+	return step, offset
 }
 
-func (k *int4Chooser) fitMinimum(lo, hi float32) blockChoice {
-	offset := boundedBF16(lo)
-	span := max(fifteenth(offset, hi), 0)
-	c := blockChoice{beside: F32ToBF16(offset)}
-	c.offset = offset
-	scale := boundedBF16(span)
-	c.low = scale == 0 && span != 0
-	c.set(k, scale, func(s float32) float32 { return minValue(15, s, offset) })
-	c.mid = float64(offset) + 7.5*float64(c.scale)
-	return c
+// largestSafe bounds scales and minima under which nothing can decode to
+// infinity.
+const largestSafe = 0x1p120
+
+// wish is the scale before it is rounded.
+func (k *int4Chooser) wish(lo, hi, offset float32) float32 {
+	switch {
+	case k.rule == ruleIntMin:
+		return max(fifteenth(offset, hi), 0)
+	case k.rule == ruleIntSym:
+		return max(-lo, hi) / 7.5
+	case k.symmetric:
+		return k.round(max(-lo, hi)) / 7.5
+	}
+	lo, hi = k.round(min(lo, 0)), k.round(max(hi, 0))
+	if d := hi - lo; k.conv == CT && d <= math.MaxFloat32 {
+		return k.round(d) / 15
+	}
+	return fifteenth(lo, hi)
 }
 
 // fifteenth is (hi−lo)/15, where hi−lo may be beyond f32.
@@ -147,48 +186,38 @@ func fifteenth(lo, hi float32) float32 {
 	return hi/15 - lo/15
 }
 
-func (k *int4Chooser) fitZero(lo, hi float32) blockChoice {
-	lo, hi = k.round(lo), k.round(hi)
-	scale := k.round(fifteenth(lo, hi))
-	if k.conv == CT && hi-lo <= math.MaxFloat32 {
-		scale = k.round(k.round(hi-lo) / 15)
+// bounded is the scale, or the largest one under which no code decodes to
+// infinity.
+func (k *int4Chooser) bounded(step, offset float32) float32 {
+	var decodes func(step float32) float32 // the code that is farthest from 0
+	var room float64
+	if k.rule == ruleIntMin {
+		decodes = func(step float32) float32 { return minValue(15, step, offset) }
+		room = (math.MaxFloat32 - float64(offset)) / 15
+	} else {
+		v := max(7-offset, offset+8)
+		decodes = func(step float32) float32 { return k.rule.value(v, step) }
+		room = math.MaxFloat32 / float64(v)
 	}
-	zero := float32(0)
-	if scale != 0 {
-		q := lo / scale
-		if k.conv == CT {
-			q = k.round(q)
-		}
-		zero = roundClamp(k.round(-8-q), -8, 7)
-	}
-	c := blockChoice{low: scale == 0 && lo != hi, beside: uint16(uint8(int8(zero)))}
-	c.offset = zero
-	c.set(k, scale, func(s float32) float32 { return k.rule.value(max(7-zero, zero+8), s) })
-	c.mid = (-0.5 - float64(zero)) * float64(c.scale)
-	return c
+	return largestFinite(step, room, k.conv != CT32, decodes)
 }
 
-// set completes the choice of a scale; farthest is what the code with the
-// largest magnitude decodes to.
-func (c *blockChoice) set(k *int4Chooser, scale float32, farthest func(scale float32) float32) {
-	if scale == 0 {
-		scale = zeroScale(k.conv)
+// largestFinite is the scale, or the largest one that decodes to a finite value,
+// which is at most little above room.
+func largestFinite(step float32, room float64, isBF16 bool, decodes func(step float32) float32) float32 {
+	if math.Float32bits(decodes(step))&^signF32 < infF32 {
+		return step
 	}
-	c.scale = scale
-	for math.Float32bits(farthest(c.scale))&^signF32 >= infF32 {
-		c.high = true
-		if k.conv == CT32 {
-			c.scale = math.Nextafter32(c.scale, 0)
+	step = min(step, float32(room))
+	if isBF16 {
+		step = roundBF16(step)
+	}
+	for math.Float32bits(decodes(step))&^signF32 >= infF32 {
+		if isBF16 {
+			step = BF16ToF32(F32ToBF16(step) - 1)
 		} else {
-			c.scale = BF16ToF32(F32ToBF16(c.scale) - 1)
+			step = math.Nextafter32(step, 0)
 		}
 	}
-	c.stored = math.Float32bits(c.scale)
-	if k.conv != CT32 {
-		c.stored >>= 16
-	}
-	c.step = c.scale
-	c.bins = float32(min((ErrorBins-1)/float64(c.scale), math.MaxFloat32))
-	c.subnormal = c.scale < smallestNormal
-	c.reach = 8 * float64(c.scale)
+	return step
 }

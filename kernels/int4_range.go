@@ -12,8 +12,9 @@ import (
 // the same rounded scale and minimum or zero point are one.
 //
 // That sum is in f32, in this order, so that another implementation can give
-// the same bits. norm is a power of two that brings the group's largest
-// magnitude to 1…2:
+// the same bits. Codes are those of the rule, but with products by 1/step in
+// place of quotients, which differ only next to ties, where either code is as
+// good. norm is a power of two that brings the group's largest magnitude to 1…2:
 //
 //	e = (w−q)·norm, y = e²
 //	term = rangePower[exponent of y]·(((c0·m + c1)·m + c2)·m + c3), m the mantissa of y in 1…2
@@ -29,13 +30,12 @@ const (
 	rangeC3      = -0.0716114491224289
 )
 
-// rangePower holds 2^(1.2·k) for the exponents k of y, −24…7, and 0 for −25,
-// which stands for all below.
-var rangePower = func() (t [64]float32) {
-	for i := range t[:33] {
+// rangePower holds 2^(1.2·k) for the exponents k of y, −24…6, at k+25, and 0
+// for what is below.
+var rangePower = func() (t [32]float32) {
+	for i := 1; i < len(t); i++ {
 		t[i] = float32(math.Exp2(1.2 * float64(i-25)))
 	}
-	t[0] = 0
 	return t
 }()
 
@@ -46,17 +46,30 @@ func rangeTerm(e float32) float32 {
 	p := float32(rangeC0*m) + rangeC1
 	p = float32(p*m) + rangeC2
 	p = float32(p*m) + rangeC3
-	return float32(rangePower[min(max(int32(b>>23)-(127-25), 0), 32)] * p)
+	return float32(rangePower[min(max(int32(b>>23)-(127-25), 0), 31)] * p)
 }
 
-// rangeErrorRef adds the terms of the finite elements to the lanes.
+// nearly is what an element decodes to, up to near ties.
+func (r blockRule) nearly(w float32, p *blockParams) float32 {
+	switch r {
+	case ruleIntMin:
+		return minValue(roundClamp(float32(float32(w-p.offset)*p.inverse), 0, 15), p.step, p.offset)
+	case ruleIntSym:
+		return r.value(roundClamp(float32(w*p.inverse), -8, 7), p.step)
+	case ruleIntZero:
+		return r.value(roundClamp(float32(w*p.inverse)+p.offset, -8, 7)-p.offset, p.step)
+	default:
+		return r.value(roundClamp(roundBF16(roundBF16(float32(w*p.inverse))+p.offset), -8, 7)-p.offset, p.step)
+	}
+}
+
+// rangeErrorRef adds the terms of the finite elements to the lanes. The rule is
+// one of integers.
 func rangeErrorRef(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32) {
 	for i, x := range w {
-		if math.Float32bits(x)&^signF32 >= infF32 {
-			continue
+		if math.Float32bits(x)&^signF32 < infF32 {
+			lanes[i&15] += rangeTerm(float32(float32(x-r.nearly(x, p)) * norm))
 		}
-		_, q := r.code(x, p)
-		lanes[i&15] += rangeTerm(float32(float32(x-q) * norm))
 	}
 }
 
@@ -84,52 +97,49 @@ func rangeNorm(amax uint32) float32 {
 	return math.Float32frombits(min(max(2*127-amax>>23, 1), 2*127) << 23)
 }
 
-func (k *int4Chooser) chooseRange(w []float32, r blockRange) blockChoice {
-	best := k.fit(r.lo, r.hi)
+// chooseRange tries the factors. Candidates are compared by what they store; a
+// lower bound of the error drops those that clip the ends too much.
+func (k *int4Chooser) chooseRange(w []float32, r blockRange, c *blockChoice) {
 	norm := rangeNorm(r.amax)
-	least := k.errorOf(w, r, &best, norm)
-	type params struct {
-		stored uint32
-		beside uint16
-	}
-	var tried [rangeFactors]params
-	tried[0] = params{best.stored, best.beside}
-	n := 1
-	for i := 1; i < rangeFactors; i++ {
+	var tried [rangeFactors]blockParams
+	n, best := 0, 0
+	least := float32(math.Inf(1))
+	for i := range rangeFactors {
 		f := rangeFactor(i)
-		c := k.fit(float32(r.lo*f), float32(r.hi*f))
-		key, known := params{c.stored, c.beside}, false
+		p := &tried[n]
+		p.step, p.offset = k.params(float32(r.lo*f), float32(r.hi*f))
+		known := false
 		for j := n - 1; j >= 0 && !known; j-- {
-			known = tried[j] == key
+			known = tried[j].step == p.step && tried[j].offset == p.offset
 		}
 		if known {
 			continue
 		}
-		tried[n] = key
 		n++
-		if k.endsError(r, &c, norm) >= least {
+		p.inverse = min(1/p.step, math.MaxFloat32)
+		if k.endsError(r, p, norm) >= least {
 			continue
 		}
-		if e := k.errorOf(w, r, &c, norm); e < least {
-			best, least = c, e
-			best.choice = rangeBin(i)
+		if e := k.errorOf(w, r, p, norm); e < least {
+			least, best = e, i
 		}
 	}
-	return best
+	k.fit(float32(r.lo*rangeFactor(best)), float32(r.hi*rangeFactor(best)), c)
+	c.choice = rangeBin(best)
 }
 
-// errorOf is the error of a choice. The kernel takes what is a multiple of 16,
-// which changes no lane.
-func (k *int4Chooser) errorOf(w []float32, r blockRange, c *blockChoice, norm float32) float32 {
+// errorOf is the error of a candidate. The kernel takes what is a multiple of
+// 16, which changes no lane.
+func (k *int4Chooser) errorOf(w []float32, r blockRange, p *blockParams, norm float32) float32 {
 	var lanes [16]float32
 	body := len(w) &^ 15
 	if r.odd {
 		body = 0
 	}
 	if body > 0 {
-		k.rangeError(k.rule, w[:body], &c.blockParams, norm, &lanes)
+		k.rangeError(k.rule, w[:body], p, norm, &lanes)
 	}
-	rangeErrorRef(k.rule, w[body:], &c.blockParams, norm, &lanes)
+	rangeErrorRef(k.rule, w[body:], p, norm, &lanes)
 	for n := 8; n > 0; n /= 2 {
 		for i := range n {
 			lanes[i] += lanes[i+n]
@@ -141,8 +151,8 @@ func (k *int4Chooser) errorOf(w []float32, r blockRange, c *blockChoice, norm fl
 // endsError is a lower bound of errorOf: the larger term of the two ends. It is
 // one of the terms bit for bit, and sums of terms that are not negative never
 // shrink, rounded or not.
-func (k *int4Chooser) endsError(r blockRange, c *blockChoice, norm float32) float32 {
-	_, low := k.rule.code(r.lo, &c.blockParams)
-	_, high := k.rule.code(r.hi, &c.blockParams)
-	return max(rangeTerm(float32(float32(r.lo-low)*norm)), rangeTerm(float32(float32(r.hi-high)*norm)))
+func (k *int4Chooser) endsError(r blockRange, p *blockParams, norm float32) float32 {
+	low := rangeTerm(float32(float32(r.lo-k.rule.nearly(r.lo, p)) * norm))
+	high := rangeTerm(float32(float32(r.hi-k.rule.nearly(r.hi, p)) * norm))
+	return max(low, high)
 }

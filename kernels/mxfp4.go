@@ -37,7 +37,7 @@ const (
 	maxCodeMXF4 = biasE8M0 + 125
 )
 
-func (conv mxfp4Chooser) choose(_ []float32, r blockRange) blockChoice {
+func (conv mxfp4Chooser) choose(_ []float32, r blockRange, c *blockChoice) {
 	var code int
 	if Convention(conv) == ModelOpt {
 		// 6 is 1.5·2², and so is 6·2^k with another exponent.
@@ -48,12 +48,11 @@ func (conv mxfp4Chooser) choose(_ []float32, r blockRange) blockChoice {
 	} else {
 		code = int((r.amax+1<<21)>>23) - 2
 	}
-	c := blockChoice{low: code < 0, high: code > maxCodeMXF4}
+	*c = blockChoice{low: code < 0, high: code > maxCodeMXF4}
 	code = min(max(code, 0), maxCodeMXF4)
 	c.stored, c.scale = uint32(code), E8M0ToF32(byte(code))
 	c.step = c.scale
 	c.inverse = E8M0ToF32(byte(2*biasE8M0 - code))
-	c.bins = float32(min((ErrorBins-1)/float64(c.step), math.MaxFloat32))
+	c.bins = min((ErrorBins-1)*c.inverse, math.MaxFloat32)
 	c.reach = MaxE2M1 * float64(c.step)
-	return c
 }

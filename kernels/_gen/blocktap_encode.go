@@ -70,6 +70,15 @@ type blockGen struct {
 	words  map[uint32]operand.Op
 }
 
+// param is where a parameter stands.
+func (g *blockGen) param(name string) operand.Mem {
+	p, err := g.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return p.Addr
+}
+
 // prepare makes constants ready before a loop.
 func (g *blockGen) prepare(words ...uint32) {
 	for _, w := range words {
@@ -325,6 +334,9 @@ func (g *blockGen) quantized(r encodeRule, p *blockParamRegs, w reg.VecVirtual) 
 		code, value = g.floatCode(r, x)
 	} else {
 		code, value = g.intCode(r, x)
+		if !r.minimum {
+			code = g.addInts(g.k(8), code)
+		}
 	}
 	return code, g.decoded(r, p, value)
 }
@@ -388,6 +400,7 @@ func (g *blockGen) scaled(r encodeRule, p *blockParamRegs, w reg.VecVirtual) reg
 	return x
 }
 
+// intCode clamps and rounds.
 func (g *blockGen) intCode(r encodeRule, x reg.VecVirtual) (code, value reg.VecVirtual) {
 	if r.minimum {
 		x = g.max(g.k(0), g.min(g.k(bits15), x))
@@ -397,9 +410,6 @@ func (g *blockGen) intCode(r encodeRule, x reg.VecVirtual) (code, value reg.VecV
 	code, value = g.new(), g.new()
 	g.VCVTPS2DQ(x, code)
 	g.VCVTDQ2PS(code, value)
-	if !r.minimum {
-		code = g.addInts(g.k(8), code)
-	}
 	return code, value
 }
 
