@@ -84,7 +84,7 @@ func (r *run) method(ctx context.Context) error {
 			r.rep.Convention = addWord(r.rep.Convention, best.Convention.String())
 		}
 	}
-	return r.recorded()
+	return r.chooseRecords()
 }
 
 // addWord adds a word to a list of words with commas, once.
@@ -98,18 +98,18 @@ func addWord(list, word string) string {
 	return list + "," + word
 }
 
-// recorded decides whose records of the session are compared.
-func (r *run) recorded() error {
+// chooseRecords decides whose records of the session are compared.
+func (r *run) chooseRecords() error {
 	if r.Session == nil {
 		return nil
 	}
 	has := r.Session.Variants()
-	r.record = r.rep.Variant
-	if len(has) == 1 && (r.record == "" || strings.Contains(r.record, ",")) {
-		r.record = has[0]
+	r.recorded = r.rep.Variant
+	if len(has) == 1 && (r.recorded == "" || strings.Contains(r.recorded, ",")) {
+		r.recorded = has[0]
 	}
-	if !slices.Contains(has, r.record) {
-		what := r.record
+	if !slices.Contains(has, r.recorded) {
+		what := r.recorded
 		if what == "" {
 			what = "the variant that made the output, which nothing names,"
 		}

@@ -33,7 +33,7 @@ type job struct {
 }
 
 // pair finds a partner for everything in either checkpoint.
-func (r *run) pair() error {
+func (r *run) pair() {
 	sources := r.sourceMatrices()
 	fields := map[string]int{} // tensors of modules
 	for i := range r.layout.Modules {
@@ -83,7 +83,6 @@ func (r *run) pair() error {
 	for i := range r.jobs {
 		r.bytes += r.jobs[i].bytes
 	}
-	return nil
 }
 
 // pairUntouched pairs the tensors that are no fields, and says what has no

@@ -16,12 +16,12 @@ func (w *worker) record(ctx context.Context, j *job, out *measured, f found) err
 		return nil
 	}
 	t := j.out
-	rec, ok, err := w.Session.Record(ctx, w.run.record, j.matrix.Name)
+	rec, ok, err := w.Session.Record(ctx, w.recorded, j.matrix.Name)
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		w.problem(RecordMissing, w.fileOf(t), t.Name, "the session has no record of %s under %s", j.matrix.Name, w.run.record)
+		w.problem(RecordMissing, w.fileOf(t), t.Name, "the session has no record of %s under %s", j.matrix.Name, w.recorded)
 		return nil
 	}
 	w.sums.mu.Lock()

@@ -142,9 +142,7 @@ func Run(ctx context.Context, src *checkpoint.Checkpoint, model *topology.Model,
 	}
 	defer func() { _ = r.out.Close() }() // of files that were only read
 	r.folder()
-	if err := r.pair(); err != nil {
-		return nil, err
-	}
+	r.pair()
 	if err := r.method(ctx); err != nil {
 		return nil, err
 	}
@@ -167,9 +165,9 @@ type run struct {
 
 	outputState
 	pairs
-	specs  map[string]found // by family of modules
-	record string           // variant whose records are compared
-	sums   sums
+	specs    map[string]found // by family of modules
+	recorded string           // variant whose records are compared
+	sums     sums
 }
 
 // problem adds a problem. It may be called from any goroutine.

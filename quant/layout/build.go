@@ -234,15 +234,9 @@ func groupFormat(w *weightArgs, cols int64) (name string, groups int64) {
 // argsOf is what the config says of a module's weights; zeros where it says
 // nothing.
 func (o *opener) argsOf(g *group) weightArgs {
-	names := namesOf(g.name, len(g.first.Shape) == 3)
-	for k := range o.config.groups {
-		c := &o.config.groups[k]
-		for i := c.first; i < c.last; i++ {
-			e := &o.config.entries[i]
-			if slices.ContainsFunc(names, func(n string) bool { return e.match(n, true) }) {
-				return c.weights
-			}
-		}
+	matched := o.index.find(nil, namesOf(g.name, len(g.first.Shape) == 3), true)
+	if v := o.config.cover(matched, true); v.group != nil {
+		return v.group.weights
 	}
 	return weightArgs{}
 }

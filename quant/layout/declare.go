@@ -99,22 +99,47 @@ type coverage struct {
 	ignore  *Entry
 }
 
-// cover asks a config about a module.
+// cover asks a config about a module. Of several groups that target it the one
+// that does so most closely counts, as in compressed-tensors: by name, then by an
+// expression, then by class.
 func (c *config) cover(matched []int, isLinear bool) coverage {
 	var v coverage
+	closest := 0
 	for _, i := range matched {
-		if !c.entries[i].Targets() && v.ignore == nil {
-			v.ignore = &c.entries[i]
+		e := &c.entries[i]
+		if !e.Targets() {
+			if v.ignore == nil {
+				v.ignore = e
+			}
+			continue
 		}
-	}
-	for k := range c.groups {
-		g := &c.groups[k]
-		if v.group == nil && slices.ContainsFunc(matched, func(i int) bool { return i >= g.first && i < g.last }) {
-			v.group = g
+		if k := e.closeness(); k > closest {
+			closest, v.group = k, c.groupOf(i)
 		}
 	}
 	v.implied = len(c.groups) == 0 && c.method != "" && isLinear
 	return v
+}
+
+// groupOf is the group whose target an entry is.
+func (c *config) groupOf(entry int) *configGroup {
+	for k := range c.groups {
+		if g := &c.groups[k]; entry >= g.first && entry < g.last {
+			return g
+		}
+	}
+	return nil
+}
+
+// closeness ranks how a pattern finds a module.
+func (e *Entry) closeness() int {
+	switch {
+	case e.Pattern == linear:
+		return 1
+	case e.matcher != nil:
+		return 2
+	}
+	return 3
 }
 
 func (v coverage) quantized() bool { return v.ignore == nil && (v.group != nil || v.implied) }
@@ -125,7 +150,6 @@ func (o *opener) declare() {
 	if c.file == "" {
 		return
 	}
-	ix := newMatchIndex(c.entries)
 	unreadTarget, unreadIgnore := false, false
 	for i := range c.entries {
 		e := &c.entries[i]
@@ -149,7 +173,7 @@ func (o *opener) declare() {
 		modules := first[g.name]
 		lin := len(modules) > 0 || g.params["weight"] != nil && isLinear(g.params["weight"], role)
 		fused := len(codes.Shape) == 3 || len(modules) > 0 && o.Modules[modules[0]].Expert >= 0
-		matched = ix.find(matched[:0], namesOf(g.name, fused), lin)
+		matched = o.index.find(matched[:0], namesOf(g.name, fused), lin)
 		for _, k := range matched {
 			c.entries[k].Matches++
 		}
@@ -267,7 +291,7 @@ func (o *opener) compare(other *config) {
 	if c.algo != "" && other.algo != "" && c.algo != other.algo {
 		said = append(said, fmt.Sprintf("quant_algo is %s and %s", c.algo, other.algo))
 	}
-	ours, theirs := newMatchIndex(c.entries), newMatchIndex(other.entries)
+	theirs := newMatchIndex(other.entries)
 	differ, firstName, leftBy := 0, "", ""
 	for i := range o.groups {
 		g := &o.groups[i]
@@ -279,7 +303,7 @@ func (o *opener) compare(other *config) {
 			continue
 		}
 		names := namesOf(g.name, len(t.Shape) == 3)
-		a := c.cover(ours.find(nil, names, lin), lin)
+		a := c.cover(o.index.find(nil, names, lin), lin)
 		b := other.cover(theirs.find(nil, names, lin), lin)
 		if (a.ignore == nil) == (b.ignore == nil) {
 			continue

@@ -351,6 +351,26 @@ func TestWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+// Of groups that target a module the one that names it counts, then one by an
+// expression, then one by class.
+func TestClosestGroup(t *testing.T) {
+	args := func(bits int) string { return `"weights":{"num_bits":` + string(rune('0'+bits)) + `,"type":"int"}` }
+	c, err := parseConfig(configFile, []byte(`{"quant_method":"compressed-tensors","config_groups":{
+		"a":{"targets":["Linear"],`+args(3)+`},"b":{"targets":["re:.*q_proj"],`+args(4)+`},"c":{"targets":["`+proj+`"],`+args(5)+`}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix := newMatchIndex(c.entries)
+	for module, bits := range map[string]int{proj: 5, "model.layers.1.self_attn.q_proj": 4, "model.layers.1.self_attn.k_proj": 3} {
+		if v := c.cover(ix.find(nil, []string{module}, true), true); v.group == nil || v.group.weights.Bits != bits {
+			t.Errorf("%s: %+v, want the group of %d bits", module, v.group, bits)
+		}
+	}
+	if v := c.cover(ix.find(nil, []string{"model.norm"}, false), false); v.group != nil {
+		t.Errorf("a norm is in %+v", v.group)
+	}
+}
+
 // A config that cannot be read is refused, by name.
 func TestBrokenConfigs(t *testing.T) {
 	codes := part{proj + ".weight", checkpoint.BF16, []int64{1, 2}, make([]byte, 4)}

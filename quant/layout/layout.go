@@ -99,7 +99,7 @@ func Open(ck *checkpoint.Checkpoint, model *topology.Model) (*Layout, error) {
 		return nil, err
 	}
 	l := &Layout{Method: declared.method, File: declared.file, Receipt: declared.receipt, Unread: map[string]bool{}, byName: map[string]int{}}
-	o := &opener{Layout: l, ck: ck, model: model, config: declared}
+	o := &opener{Layout: l, ck: ck, model: model, config: declared, index: newMatchIndex(declared.entries)}
 	o.gather()
 	o.modules()
 	o.declare()
@@ -124,6 +124,7 @@ type opener struct {
 	ck     *checkpoint.Checkpoint
 	model  *topology.Model
 	config *config
+	index  *matchIndex // of the config's entries
 
 	groups []group // modules with their parameters, in the order of the files
 	at     map[string]int
