@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 )
@@ -78,6 +79,46 @@ func BenchmarkAbsMax(b *testing.B) {
 				set.finiteAbsMax(m)
 			}
 		})
+	}
+}
+
+// BenchmarkNVFP4Threads measures two threads with a matrix each: "speedup" is
+// their rate over that of one thread in the same run.
+func BenchmarkNVFP4Threads(b *testing.B) {
+	const threads = 2
+	var m [threads]Matrix
+	var out [threads]NVFP4Output
+	for i := range m {
+		m[i] = gaussianBF16(2048, 14336, uint64(i))
+		out[i] = newOutput(m[i])
+	}
+	for _, set := range Available()[1:] {
+		for _, method := range []NVFP4Method{NVFP4RTN, NVFP4MSE} {
+			b.Run(fmt.Sprintf("%s/%v/2048x14336", set.Name, method), func(b *testing.B) {
+				one := func(i int) {
+					if _, err := set.NVFP4(m[i], NVFP4Options{Method: method}, &out[i]); err != nil {
+						b.Error(err)
+					}
+				}
+				var alone, together time.Duration
+				for b.Loop() {
+					start := time.Now()
+					for i := range threads {
+						one(i)
+					}
+					alone += time.Since(start)
+					start = time.Now()
+					var wg sync.WaitGroup
+					for i := range threads {
+						wg.Go(func() { one(i) })
+					}
+					wg.Wait()
+					together += time.Since(start)
+				}
+				b.ReportMetric(alone.Seconds()/together.Seconds(), "speedup")
+				b.ReportMetric(float64(b.N)*threads*float64(m[0].Rows*m[0].Cols)/together.Seconds()/1e6, "Mweights/s")
+			})
+		}
 	}
 }
 
