@@ -40,7 +40,7 @@ func Create(ctx context.Context, p *Plan, dir string, o Options) (_ *Writer, err
 		o.files = osFiles{}
 	}
 	w := &Writer{
-		plan: p, folder: folder{dir, fmt.Sprintf("part-%d-of-%d", o.Part, o.Of), o.files},
+		plan: p, folder: folder{dir, partTag(o.Part, o.Of), o.files},
 		part: partFile{Plan: p.digest, Part: o.Part, Of: o.Of, Shards: []partShard{}},
 		mine: make([]bool, len(p.Shards)), done: make([]bool, len(p.Shards)),
 		open: map[int]*shardFile{}, stored: make([]rowSet, len(p.Matrices)),
@@ -103,7 +103,7 @@ type found struct {
 // look goes through the folder and refuses what is not of this export.
 func (w *Writer) look() (found, error) {
 	var f found
-	known := map[string]bool{planName: true, joinedName: true}
+	known, tags := map[string]bool{planName: true, joinedName: true}, map[string]bool{joinTag: true}
 	for i := range w.plan.Shards {
 		known[w.plan.Shards[i].Name] = true
 	}
@@ -115,6 +115,7 @@ func (w *Writer) look() (found, error) {
 	}
 	for part := 1; part <= w.part.Of; part++ {
 		known[partName(part, w.part.Of)] = true
+		tags[partTag(part, w.part.Of)] = true
 	}
 	folders := map[string]bool{} // of shards that lie in some
 	for name := range known {
@@ -138,21 +139,20 @@ func (w *Writer) look() (found, error) {
 		if e.IsDir() && folders[name] {
 			return nil
 		}
-		target, mine, temp := w.temporary(name)
-		if mine && known[target] && !e.IsDir() {
-			f.temps = append(f.temps, name)
-			return nil
+		if target, tag := temporary(name); !e.IsDir() && known[target] && tags[tag] {
+			if tag == w.tag {
+				f.temps = append(f.temps, name)
+			}
+			return nil // what another part is at is its own
 		}
-		if f.any == "" {
-			f.any = name
-		}
-		switch {
-		case !e.IsDir() && temp && known[target]: // another part's
-		case e.IsDir() || !known[name]:
+		if e.IsDir() || !known[name] {
 			if strings.HasPrefix(name, checkpoint.UnfinishedPrefix) {
 				return fmt.Errorf("%w %s: %s is of an export in another number of parts than %d", ErrOutput, w.dir, name, w.part.Of)
 			}
 			return fmt.Errorf("%w %s: holds %q, which is not of this export", ErrOutput, w.dir, name)
+		}
+		if f.any == "" {
+			f.any = name
 		}
 		f.plan = f.plan || name == planName
 		f.joined = f.joined || name == joinedName
@@ -162,8 +162,9 @@ func (w *Writer) look() (found, error) {
 	return f, err
 }
 
-// temporary says whose temporary file a name is.
-func (w *Writer) temporary(name string) (target string, mine, ok bool) {
+// temporary takes the name of a temporary file apart: what it becomes, and whose
+// it is; "" for any other name.
+func temporary(name string) (target, tag string) {
 	dir, base := "", name
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		dir, base = name[:i+1], name[i+1:]
@@ -172,10 +173,15 @@ func (w *Writer) temporary(name string) (target string, mine, ok bool) {
 	base, isHidden := strings.CutPrefix(base, ".")
 	i := strings.LastIndexByte(base, '.')
 	if !isTemp || !isHidden || i < 0 {
-		return "", false, false
+		return "", ""
 	}
-	return dir + base[:i], base[i+1:] == w.tag, true
+	return dir + base[:i], base[i+1:]
 }
+
+// partTag marks the temporary files of a part, joinTag those of Join.
+func partTag(part, of int) string { return fmt.Sprintf("part-%d-of-%d", part, of) }
+
+const joinTag = "join"
 
 func parentFolder(name string) string { return name[:max(strings.LastIndexByte(name, '/'), 0)] }
 
@@ -220,7 +226,11 @@ func (w *Writer) prepare(ctx context.Context, f found, resume bool) error {
 		return err
 	}
 	if !f.plan {
-		if _, err := w.write(planName, bytes.NewReader(w.plan.text)); err != nil {
+		text, err := w.plan.encode()
+		if err != nil {
+			return err
+		}
+		if _, err := w.write(planName, bytes.NewReader(text)); err != nil {
 			return err
 		}
 	}
@@ -246,7 +256,7 @@ func (w *Writer) need() (n int64) {
 	for _, s := range w.plan.Side {
 		n += s.Size
 	}
-	return n + int64(len(w.plan.text))
+	return n + w.plan.kept
 }
 
 // samePlan compares the plan that the folder was begun with.
@@ -255,17 +265,14 @@ func (w *Writer) samePlan(name string) error {
 	if err != nil {
 		return systemError(w.path(name), err)
 	}
-	if bytes.Equal(text, w.plan.text) {
+	if digestOf(text) == w.plan.digest {
 		return nil
 	}
 	was, err := decodePlan(text)
 	if err != nil {
 		return fmt.Errorf("%w %s: %w", ErrOutput, w.path(name), err)
 	}
-	now, err := decodePlan(w.plan.text)
-	if err != nil {
-		return err
-	}
+	now := w.plan.file()
 	return fmt.Errorf("%w %s: the export that was begun there %w: %s", ErrOutput, w.dir, ErrChanged, was.difference(now))
 }
 

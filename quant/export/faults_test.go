@@ -24,6 +24,8 @@ type faults struct {
 	mu    sync.Mutex
 	steps int
 	hits  int
+	full  int64 // bytes that can be written, where it is not 0
+	wrote int64
 }
 
 var errKilled = errors.New("killed")
@@ -38,6 +40,19 @@ func (f *faults) step() error {
 		return f.err
 	}
 	return nil
+}
+
+// take is how many of n bytes there is room for.
+func (f *faults) take(n int) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.full > 0 && f.wrote+int64(n) > f.full {
+		n = int(f.full - f.wrote)
+		f.wrote = f.full
+		return n, syscall.ENOSPC
+	}
+	f.wrote += int64(n)
+	return n, nil
 }
 
 func (f *faults) create(path string) (file, error) {
@@ -90,12 +105,20 @@ func (x *faultyFile) WriteAt(p []byte, off int64) (int, error) {
 		n, _ := x.File.WriteAt(p[:len(p)/2], off)
 		return n, err
 	}
+	if n, err := x.f.take(len(p)); err != nil {
+		n, _ = x.File.WriteAt(p[:n], off)
+		return n, err
+	}
 	return x.File.WriteAt(p, off)
 }
 
 func (x *faultyFile) Write(p []byte) (int, error) {
 	if err := x.f.step(); err != nil {
 		n, _ := x.File.Write(p[:len(p)/2])
+		return n, err
+	}
+	if n, err := x.f.take(len(p)); err != nil {
+		n, _ = x.File.Write(p[:n])
 		return n, err
 	}
 	return x.File.Write(p)
@@ -260,7 +283,7 @@ func TestRoom(t *testing.T) {
 			}
 		}
 	}
-	if err := w.Close(); err != nil {
+	if _, err := w.Finish(t.Context()); !errors.Is(err, ErrMissing) {
 		t.Fatal(err)
 	}
 	if w.Finished() != p.Shards[0].Size {
@@ -275,5 +298,40 @@ func TestRoom(t *testing.T) {
 	}
 	if r, err := write(t, p, all, dir, Options{Resume: true, files: full{free: need}}); err != nil || !r.Whole {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A disk that fills up, wherever that is, leaves the shards that are whole, and
+// the export goes on when there is room.
+func TestFullDisk(t *testing.T) {
+	p := smallPlan(t)
+	all := prepare(t, p)
+	want := filepath.Join(t.TempDir(), "want")
+	count := &faults{}
+	mustWrite(t, p, all, want, Options{files: count})
+	finished := 0
+	for room := int64(1); room < count.wrote; room += count.wrote / 40 {
+		dir := filepath.Join(t.TempDir(), "out")
+		_, err := write(t, p, all, dir, Options{files: &faults{full: room}})
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
+			t.Fatalf("%d bytes: %v", room, err)
+		}
+		have := missingOK(t, dir)
+		for i := range p.Shards {
+			if text, ok := have[p.Shards[i].Name]; ok {
+				finished++
+				if text != files(t, want)[p.Shards[i].Name] {
+					t.Errorf("%d bytes: %s is not whole", room, p.Shards[i].Name)
+				}
+			}
+		}
+		if _, ok := have[configName]; ok && !marked(t, dir) {
+			t.Errorf("%d bytes: no mark", room)
+		}
+		mustWrite(t, p, all, dir, Options{Resume: true})
+		sameFiles(t, dir, want)
+	}
+	if finished == 0 {
+		t.Error("no room was enough for a shard")
 	}
 }

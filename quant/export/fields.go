@@ -10,9 +10,9 @@ import (
 
 func modelOptNVFP4(f kernels.Format, _ kernels.Convention, rows, cols int64) []field {
 	return []field{
-		{Codes, "weight", checkpoint.U8, []int64{rows, cols / 2}, asIs},
-		{Scales, "weight_scale", checkpoint.F8E4M3, []int64{rows, cols / int64(f.Group)}, asIs},
-		{Global, "weight_scale_2", checkpoint.F32, []int64{}, asIs},
+		{Codes, "weight", checkpoint.U8, []int64{rows, cols / 2}},
+		{Scales, "weight_scale", checkpoint.F8E4M3, []int64{rows, cols / int64(f.Group)}},
+		{Global, "weight_scale_2", checkpoint.F32, []int64{}},
 	}
 }
 
@@ -25,23 +25,23 @@ func modelOptFP8(f kernels.Format, c kernels.Convention, rows, cols int64) []fie
 		scales = []int64{ceil(rows, f.Group), 1, ceil(cols, f.Group), 1}
 	}
 	return []field{
-		{Codes, "weight", checkpoint.F8E4M3, []int64{rows, cols}, asIs},
-		{Scales, "weight_scale", scaleType(c), scales, asIs},
+		{Codes, "weight", checkpoint.F8E4M3, []int64{rows, cols}},
+		{Scales, "weight_scale", scaleType(c), scales},
 	}
 }
 
 func ctNVFP4(f kernels.Format, _ kernels.Convention, rows, cols int64) []field {
 	return []field{
-		{Codes, "weight_packed", checkpoint.U8, []int64{rows, cols / 2}, asIs},
-		{Scales, "weight_scale", checkpoint.F8E4M3, []int64{rows, cols / int64(f.Group)}, asIs},
-		{Global, "weight_global_scale", checkpoint.F32, []int64{1}, asIs},
+		{Codes, "weight_packed", checkpoint.U8, []int64{rows, cols / 2}},
+		{Scales, "weight_scale", checkpoint.F8E4M3, []int64{rows, cols / int64(f.Group)}},
+		{Global, "weight_global_scale", checkpoint.F32, []int64{1}},
 	}
 }
 
 func ctMXFP4(f kernels.Format, _ kernels.Convention, rows, cols int64) []field {
 	return []field{
-		{Codes, "weight_packed", checkpoint.U8, []int64{rows, cols / 2}, asIs},
-		{Scales, "weight_scale", checkpoint.U8, []int64{rows, cols / int64(f.Group)}, asIs},
+		{Codes, "weight_packed", checkpoint.U8, []int64{rows, cols / 2}},
+		{Scales, "weight_scale", checkpoint.U8, []int64{rows, cols / int64(f.Group)}},
 	}
 }
 
@@ -54,20 +54,20 @@ func ctFP8(f kernels.Format, c kernels.Convention, rows, cols int64) []field {
 		scales = []int64{ceil(rows, f.Group), ceil(cols, f.Group)}
 	}
 	return []field{
-		{Codes, "weight", checkpoint.F8E4M3, []int64{rows, cols}, asIs},
-		{Scales, "weight_scale", scaleType(c), scales, asIs},
+		{Codes, "weight", checkpoint.F8E4M3, []int64{rows, cols}},
+		{Scales, "weight_scale", scaleType(c), scales},
 	}
 }
 
 func ctInt4(f kernels.Format, c kernels.Convention, rows, cols int64) []field {
 	groups := groupsOf(f, cols)
 	fields := []field{
-		{Codes, "weight_packed", checkpoint.I32, []int64{rows, ceil(cols, rowsPerWord)}, wordRows},
-		{Scales, "weight_scale", scaleType(c), []int64{rows, groups}, asIs},
-		{Shape, "weight_shape", checkpoint.I64, []int64{2}, asIs},
+		{Codes, "weight_packed", checkpoint.I32, []int64{rows, ceil(cols, rowsPerWord)}},
+		{Scales, "weight_scale", scaleType(c), []int64{rows, groups}},
+		{Shape, "weight_shape", checkpoint.I64, []int64{2}},
 	}
 	if f.MinBits > 0 {
-		fields = append(fields, field{ZeroPoints, "weight_zero_point", checkpoint.I32, []int64{ceil(rows, rowsPerWord), groups}, wordColumns})
+		fields = append(fields, field{ZeroPoints, "weight_zero_point", checkpoint.I32, []int64{ceil(rows, rowsPerWord), groups}})
 	}
 	return fields
 }
@@ -75,9 +75,9 @@ func ctInt4(f kernels.Format, c kernels.Convention, rows, cols int64) []field {
 func ownInt4(f kernels.Format, _ kernels.Convention, rows, cols int64) []field {
 	groups := groupsOf(f, cols)
 	return []field{
-		{Codes, "weight_packed", checkpoint.U8, []int64{rows, ceil(cols, 2)}, asIs},
-		{Scales, "weight_scale", checkpoint.BF16, []int64{rows, groups}, asIs},
-		{Mins, "weight_min", checkpoint.BF16, []int64{rows, groups}, asIs},
+		{Codes, "weight_packed", checkpoint.U8, []int64{rows, ceil(cols, 2)}},
+		{Scales, "weight_scale", checkpoint.BF16, []int64{rows, groups}},
+		{Mins, "weight_min", checkpoint.BF16, []int64{rows, groups}},
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // where parts are missing. Every shard is read: one that is not what its part
 // wrote is an error.
 func Join(ctx context.Context, dir string) (Result, error) {
-	d := folder{dir, "join", osFiles{}}
+	d := folder{dir, joinTag, osFiles{}}
 	_, plan := os.Stat(d.path(planName))
 	_, joined := os.Stat(d.path(joinedName))
 	if plan != nil && joined != nil {

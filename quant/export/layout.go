@@ -43,10 +43,10 @@ type Field uint8
 
 // Fields.
 const (
-	Codes      Field = iota + 1 // element codes
+	Codes      Field = iota + 1 // element codes; as I32 in rows of whole words
 	Scales                      // block, group, row or tensor scales
 	Mins                        // minima
-	ZeroPoints                  // zero points
+	ZeroPoints                  // zero points, as I32 eight rows to a word
 	Global                      // the second-level scale of the tensor
 	Shape                       // rows and columns of the matrix
 )
@@ -57,17 +57,7 @@ type field struct {
 	suffix string // of the tensor's name, below the module
 	dtype  checkpoint.DType
 	shape  []int64
-	pack   packing
 }
-
-// packing is how a field's bytes follow from what the kernels give.
-type packing uint8
-
-const (
-	asIs        packing = iota // the very bytes
-	wordRows                   // rows filled up to whole 32-bit words
-	wordColumns                // 4-bit values of eight rows in a 32-bit word, as value+8
-)
 
 // schemes is the table of what can be written.
 var schemes = makeSchemes()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,17 +36,17 @@ func wordNibble(row []byte, i int) byte {
 
 // checkField compares a stored field with what the kernels gave for the whole
 // matrix.
-func checkField(t *testing.T, p *Plan, matrix int, field placed, raw []byte, out *prepared) {
+func checkField(t *testing.T, p *Plan, matrix int, field *Tensor, raw []byte, out *prepared) {
 	t.Helper()
 	m, f := &p.Matrices[matrix], p.format
-	name := p.Modules[matrix] + "." + field.suffix
+	name := field.Name
 	scales, err := f.Scales(m.Rows, m.Cols)
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch field.kind {
+	switch field.Field {
 	case Codes:
-		if field.dtype != checkpoint.I32 {
+		if field.DType != checkpoint.I32 {
 			if !slices.Equal(raw, out.Codes) {
 				t.Errorf("%s is not what was quantized", name)
 			}
@@ -113,9 +114,9 @@ func checkExport(t *testing.T, p *Plan, all []prepared, dir string) {
 		}
 	}
 	for i := range p.Matrices {
-		for _, fd := range p.places[i].fields {
-			raw, x := content(t, out, p.Modules[i]+"."+fd.suffix)
-			if x.DType != fd.dtype || !cmp.Equal(x.Shape, fd.shape) || x.File != p.ShardOf(i) {
+		for fd := range p.fieldsOf(i) {
+			raw, x := content(t, out, fd.Name)
+			if !strings.HasPrefix(x.Name, p.Modules[i]+".weight") || x.DType != fd.DType || !cmp.Equal(x.Shape, fd.Shape) || x.File != p.ShardOf(i) || x.Offset != fd.Offset {
 				t.Errorf("%s is %s %v in file %d", x.Name, x.DType, x.Shape, x.File)
 			}
 			checkField(t, p, i, fd, raw, &all[i])
@@ -181,11 +182,11 @@ func TestLayouts(t *testing.T) {
 						t.Fatal(err)
 					}
 					got, exact := int64(0), true
-					for _, fd := range p.places[i].fields {
-						got += fd.size
-						exact = exact && fd.kind != ZeroPoints && (fd.kind != Scales || fd.dtype.Bits() == p.format.ScaleBits)
-						if fd.kind == Shape {
-							got -= fd.size
+					for fd := range p.fieldsOf(i) {
+						got += fd.Size
+						exact = exact && fd.Field != ZeroPoints && (fd.Field != Scales || fd.DType.Bits() == p.format.ScaleBits)
+						if fd.Field == Shape {
+							got -= fd.Size
 						}
 					}
 					if exact && got != want {

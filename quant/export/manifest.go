@@ -20,7 +20,7 @@ const (
 
 // partName is the file in which a part keeps what it has finished.
 func partName(part, of int) string {
-	return fmt.Sprintf("%s-part-%d-of-%d.json", checkpoint.UnfinishedPrefix, part, of)
+	return checkpoint.UnfinishedPrefix + "-" + partTag(part, of) + ".json"
 }
 
 // planFile is the plan as the unfinished folder keeps it: enough to finish from
@@ -72,8 +72,11 @@ type partShard struct {
 
 const planVersion = 1
 
-// encode is the plan's file.
-func (p *Plan) encode() ([]byte, error) {
+// encode is the text of the plan's file.
+func (p *Plan) encode() ([]byte, error) { return marshal(p.file()) }
+
+// file is what the plan's file says.
+func (p *Plan) file() planFile {
 	f := planFile{
 		Version: planVersion, Source: p.ck.Identity().String(), Layout: p.Layout, Variant: p.Variant,
 		Format: p.Spec.Format, Convention: p.Spec.Convention.String(), Method: p.Spec.Method, Globals: p.Globals.String(),
@@ -88,7 +91,7 @@ func (p *Plan) encode() ([]byte, error) {
 	for i, s := range p.Side {
 		f.Side[i] = planSide{s.Name, s.Size}
 	}
-	return marshal(f)
+	return f
 }
 
 func digestOf(text []byte) string {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
 )
 
 // chunk is some rows of a quantized matrix on their way into the file.
@@ -28,12 +29,12 @@ func (p *Plan) newChunk(matrix, first int, out *kernels.Output, global float32) 
 	m, f := &p.Matrices[matrix], p.format
 	c := chunk{format: f, rows: m.Rows, cols: m.Cols, first: first, out: out, global: global, tileRows: 1}
 	c.codeBytes = (m.Cols*f.Bits + 7) / 8
-	for _, fd := range p.places[matrix].fields {
-		switch fd.kind {
+	for t := range p.fieldsOf(matrix) {
+		switch t.Field {
 		case Scales:
-			c.scaleBytes = fd.dtype.Bits() / 8
+			c.scaleBytes = t.DType.Bits() / 8
 		case Mins:
-			c.minBytes = fd.dtype.Bits() / 8
+			c.minBytes = t.DType.Bits() / 8
 		case ZeroPoints:
 			c.minBytes = 1
 		}
@@ -70,11 +71,11 @@ func (p *Plan) newChunk(matrix, first int, out *kernels.Output, global float32) 
 
 // bytes are what the chunk puts into a field, and where in it. The buffer may
 // be used for them.
-func (c *chunk) bytes(f field, buf []byte) (data []byte, offset int64) {
+func (c *chunk) bytes(t *Tensor, buf []byte) (data []byte, offset int64) {
 	scaleRow := int64(c.first / c.tileRows * c.scalesOfRow)
-	switch f.kind {
+	switch t.Field {
 	case Codes:
-		if f.pack == wordRows {
+		if t.DType == checkpoint.I32 {
 			row := (c.cols + rowsPerWord - 1) / rowsPerWord * 4
 			return c.words(buf, row), int64(c.first) * int64(row)
 		}
@@ -89,7 +90,7 @@ func (c *chunk) bytes(f field, buf []byte) (data []byte, offset int64) {
 	if c.first != 0 {
 		return nil, 0
 	}
-	if f.kind == Global {
+	if t.Field == Global {
 		return binary.LittleEndian.AppendUint32(buf[:0], math.Float32bits(c.global)), 0
 	}
 	buf = binary.LittleEndian.AppendUint64(buf[:0], uint64(c.rows))

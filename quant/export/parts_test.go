@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,6 +82,40 @@ func TestParts(t *testing.T) {
 	sameFiles(t, dir, want)
 	if _, err := Join(t.Context(), dir); !errors.Is(err, ErrOutput) || !strings.Contains(err.Error(), "no unfinished export") {
 		t.Errorf("a second join: %v", err)
+	}
+}
+
+// Parts that work in one folder at the same time end as one export, whoever
+// comes last.
+func TestPartsAtOnce(t *testing.T) {
+	ck, model := openModel(t, mixture().write(t))
+	p := planOf(t, ck, model, "", CompressedTensors, "nvfp4")
+	all := prepare(t, p)
+	want := filepath.Join(t.TempDir(), "want")
+	mustWrite(t, p, all, want, Options{})
+	for range 20 {
+		dir := filepath.Join(t.TempDir(), "out")
+		var whole atomic.Int32
+		var parts sync.WaitGroup
+		for part := 1; part <= 3; part++ {
+			parts.Go(func() {
+				r, err := write(t, p, all, dir, Options{Part: part, Of: 3})
+				if err != nil {
+					t.Errorf("part %d: %v", part, err)
+				}
+				if r.Whole {
+					whole.Add(1)
+				}
+			})
+		}
+		parts.Wait()
+		if whole.Load() == 0 {
+			t.Error("no part joined them")
+		}
+		sameFiles(t, dir, want)
+		if t.Failed() {
+			return
+		}
 	}
 }
 

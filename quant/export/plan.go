@@ -3,6 +3,7 @@ package export
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -36,8 +37,8 @@ type Plan struct {
 	scheme scheme
 	format kernels.Format
 	places []place
-	text   []byte // what the folder keeps of the plan while it is unfinished
 	digest string
+	kept   int64 // bytes of what the folder keeps of the plan while it is unfinished
 }
 
 // Shard is one file of tensors.
@@ -79,13 +80,19 @@ type Text struct {
 // place is where the parts of a matrix stand.
 type place struct {
 	shard  int
-	fields []placed
+	fields []int32 // indices into the shard's tensors
 }
 
-// placed is a field in its file.
-type placed struct {
-	field
-	offset, size int64
+// fieldsOf are the tensors of a matrix.
+func (p *Plan) fieldsOf(matrix int) iter.Seq[*Tensor] {
+	return func(yield func(*Tensor) bool) {
+		pl := &p.places[matrix]
+		for _, k := range pl.fields {
+			if !yield(&p.Shards[pl.shard].Tensors[k]) {
+				return
+			}
+		}
+	}
 }
 
 // Settings says how a selection is stored.
@@ -204,7 +211,7 @@ func (b *planner) shard(i, from, to int) error {
 	type entry struct {
 		spec           checkpoint.Spec
 		source, matrix int
-		field          field
+		field          Field
 	}
 	var entries []entry
 	for t := from; t < to; t++ {
@@ -216,7 +223,7 @@ func (b *planner) shard(i, from, to int) error {
 		}
 		for _, m := range matrices {
 			for _, f := range b.scheme.fields(b.format, b.Spec.Convention, int64(b.Matrices[m].Rows), int64(b.Matrices[m].Cols)) {
-				entries = append(entries, entry{spec: checkpoint.Spec{Name: b.Modules[m] + "." + f.suffix, DType: f.dtype, Shape: f.shape}, source: -1, matrix: m, field: f})
+				entries = append(entries, entry{spec: checkpoint.Spec{Name: b.Modules[m] + "." + f.suffix, DType: f.dtype, Shape: f.shape}, source: -1, matrix: m, field: f.kind})
 			}
 		}
 	}
@@ -239,7 +246,7 @@ func (b *planner) shard(i, from, to int) error {
 	}
 	sh := Shard{Name: file.Name, Header: l.Header, Size: l.Size, Tensors: make([]Tensor, len(entries))}
 	for k, e := range entries {
-		t := Tensor{Tensor: l.Tensors[k], Source: e.source, Matrix: e.matrix, Field: e.field.kind}
+		t := Tensor{Tensor: l.Tensors[k], Source: e.source, Matrix: e.matrix, Field: e.field}
 		t.File = i
 		sh.Tensors[k] = t
 		if e.matrix < 0 {
@@ -250,7 +257,7 @@ func (b *planner) shard(i, from, to int) error {
 			sh.matrix = append(sh.matrix, e.matrix)
 		}
 		pl.shard = i
-		pl.fields = append(pl.fields, placed{e.field, t.Offset, t.Size})
+		pl.fields = append(pl.fields, int32(k))
 	}
 	b.Shards[i] = sh
 	return nil
@@ -282,7 +289,7 @@ func (b *planner) sum() error {
 	if err != nil {
 		return err
 	}
-	b.text, b.digest = text, digestOf(text)
+	b.digest, b.kept = digestOf(text), int64(len(text))
 	return nil
 }
 

@@ -81,5 +81,5 @@ func marshal(v any) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	err := enc.Encode(v)
-	return buf.Bytes(), err
+	return bytes.Clone(buf.Bytes()), err // without the room that the buffer grew into
 }

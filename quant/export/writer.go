@@ -119,23 +119,22 @@ func (w *Writer) Store(matrix, firstRow int, out *kernels.Output, global float32
 	if err != nil {
 		return fmt.Errorf("export: %s: %w", w.plan.Matrices[matrix].Name, err)
 	}
-	pl := &w.plan.places[matrix]
 	f, err := w.take(matrix, c.first, c.n)
 	if err != nil {
 		return err
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	for _, fd := range pl.fields {
-		data, offset := c.bytes(fd.field, *buf)
-		if fd.kind == ZeroPoints || fd.kind == Global || fd.kind == Shape {
+	for t := range w.plan.fieldsOf(matrix) {
+		data, offset := c.bytes(t, *buf)
+		if t.Field == ZeroPoints || t.Field == Global || t.Field == Shape {
 			*buf = data
 		}
 		if len(data) == 0 {
 			continue
 		}
-		if _, err := f.WriteAt(data, fd.offset+offset); err != nil {
-			return w.fail(systemError(w.path(w.plan.Shards[pl.shard].Name), err))
+		if _, err := f.WriteAt(data, t.Offset+offset); err != nil {
+			return w.fail(systemError(w.path(w.plan.Shards[t.File].Name), err))
 		}
 		w.wrote(len(data))
 	}
