@@ -10,9 +10,8 @@ import (
 // how many it did.
 type fmaLoop func(steps int) (done int)
 
-// fmaLoopRef has eight chains: scalar code has the latency of a multiplication
-// and an addition to cover. It adds what no chain can lose, so that nothing is
-// optimized away.
+// fmaLoopRef has eight chains to cover the latency of a multiplication and an
+// addition. Their ends are looked at, or the compiler would drop them.
 func fmaLoopRef(steps int) int {
 	var s [8]float32
 	x, y := float32(0.999), float32(1e-3)
@@ -30,10 +29,10 @@ func fmaLoopRef(steps int) int {
 	return n * len(s)
 }
 
-// MeasureFMA is the best rate of f32 multiply-adds of registers that threads
-// goroutines (0 is GOMAXPROCS) reach together with the set's instructions in d,
-// in GFLOP/s, a multiply-add being two. The rate of a product over it is how
-// much of the machine the product uses.
+// MeasureFMA is the best rate of f32 multiply-adds on registers, in GFLOP/s (a
+// multiply-add is two), that threads goroutines together reach with the set's
+// instructions; 0 threads is GOMAXPROCS. It tries for d, once at least. The rate
+// of a product over it is how much of the machine the product uses.
 func (s Set) MeasureFMA(threads int, d time.Duration) float64 {
 	threads = threadCount(threads)
 	const steps = 1 << 22
@@ -60,9 +59,9 @@ func (s Set) MeasureFMA(threads int, d time.Duration) float64 {
 // MeasureFMA is Best's method of that name.
 func MeasureFMA(threads int, d time.Duration) float64 { return Best().MeasureFMA(threads, d) }
 
-// MeasureMemcpy is the best rate at which one thread copies bytes (at least one
-// page) from one buffer into another in d, in bytes copied a second. It
-// allocates twice bytes.
+// MeasureMemcpy is the best rate, in bytes copied a second, at which one thread
+// copies a buffer of so many bytes (a page at least) into another. It tries for
+// d, once at least, and allocates both buffers.
 func MeasureMemcpy(bytes int, d time.Duration) float64 {
 	bytes = max(bytes, 4096)
 	src, dst := make([]byte, bytes), make([]byte, bytes)
