@@ -184,3 +184,8 @@ func fusedOutIn() synthetic {
 func fusedInOut() synthetic {
 	return fused("qwen3_vl_moe", "down_proj", []int64{3, 32, 32}, []int64{3, 16, 32})
 }
+
+// fusedInterleaved has the outputs of gate and up in turn.
+func fusedInterleaved() synthetic {
+	return fused("gpt_oss", "down_proj", []int64{3, 32, 32}, []int64{3, 16, 32})
+}

@@ -2,7 +2,6 @@ package export
 
 import (
 	"fmt"
-	"strings"
 
 	"quantscope/quant/topology"
 )
@@ -42,7 +41,7 @@ func (b *planner) fused() error {
 	return nil
 }
 
-// stackedIn says whether a tensor holds the weights of all experts of a layer.
-func stackedIn(role *topology.Role, name string) bool {
-	return role.Kind == topology.Expert && role.Expert < 0 && role.Param == "weight" && !strings.Contains(name, ".experts.0.")
+// isStacked says whether a tensor holds the weights of all experts of a layer.
+func isStacked(role *topology.Role) bool {
+	return role.Kind == topology.Expert && role.Expert < 0 && role.Param == "weight"
 }

@@ -25,7 +25,7 @@ func (b *planner) ignored() []string {
 		if len(b.taken[t.Name]) > 0 || !mayBeLinear(t, role) {
 			continue
 		}
-		if stackedIn(role, t.Name) {
+		if isStacked(role) {
 			b.stacks[expertsOf(t.Name)] = true
 			names[expertsOf(t.Name)] = true
 			continue
@@ -47,5 +47,5 @@ func mayBeLinear(t *topology.Named, role *topology.Role) bool {
 	if role.Kind == topology.Embedding || role.Kind == topology.Norm {
 		return false
 	}
-	return strings.HasSuffix(t.Name, weightSuffix) || stackedIn(role, t.Name)
+	return strings.HasSuffix(t.Name, weightSuffix) || isStacked(role)
 }

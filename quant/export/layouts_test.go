@@ -201,7 +201,7 @@ func TestLayouts(t *testing.T) {
 // Experts of one tensor become tensors of their own, [out, in], whichever way
 // round they were.
 func TestFusedExperts(t *testing.T) {
-	for name, s := range map[string]synthetic{"outIn": fusedOutIn(), "inOut": fusedInOut()} {
+	for name, s := range map[string]synthetic{"outIn": fusedOutIn(), "inOut": fusedInOut(), "interleaved": fusedInterleaved()} {
 		for _, layout := range []string{ModelOpt, CompressedTensors} {
 			t.Run(name+"/"+layout, func(t *testing.T) {
 				ck, model := openModel(t, s.write(t))

@@ -156,7 +156,7 @@ func TestIgnore(t *testing.T) {
 					if slices.ContainsFunc(p.Matrices, func(m topology.Matrix) bool { return m.Tensor == x.Name }) || len(x.Shape) < 2 || role.Kind == topology.Embedding {
 						continue
 					}
-					if stackedIn(role, x.Name) {
+					if isStacked(role) {
 						modules = append(modules, expertsOf(x.Name), expertsOf(x.Name)+".0.gate_proj")
 						continue
 					}
@@ -275,6 +275,20 @@ func TestRefusedTensors(t *testing.T) {
 		_, err = NewPlan(ck, model, sel.Matrices, variantOf("nvfp4", kernels.ModelOpt), Settings{Layout: ModelOpt})
 		if !errors.Is(err, ErrMatrix) || !strings.Contains(err.Error(), c.mention) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestExpertsOf(t *testing.T) {
+	for tensor, want := range map[string]string{
+		"model.layers.0.mlp.experts.gate_up_proj":             "model.layers.0.mlp.experts",
+		"model.layers.0.mlp.experts.down_proj.weight":         "model.layers.0.mlp.experts",
+		"model.layers.3.moe.gate_proj.weight":                 "model.layers.3.moe.experts",
+		"model.layers.3.block_sparse_moe.input_linear.weight": "model.layers.3.block_sparse_moe.experts",
+		"experts.down_proj":                                   "experts",
+	} {
+		if got := expertsOf(tensor); got != want {
+			t.Errorf("%s: %s, want %s", tensor, got, want)
 		}
 	}
 }
