@@ -275,3 +275,34 @@ func TestMissingLayer(t *testing.T) {
 		t.Errorf("problems %v, notes %q, want %q", rep.Problems, rep.Notes, want)
 	}
 }
+
+// The older way of ModelOpt: hf_quant_config.json alone says what is quantized.
+func TestSideConfigAlone(t *testing.T) {
+	e := exportMoE(t, "nvfp4", "modelopt")
+	jsonOf(t, e.dir, "config.json", func(m map[string]any) { delete(m, "quantization_config") })
+	if rep := e.good(t, Options{}); rep.Method != "modelopt" || rep.From != "found" {
+		t.Errorf("%+v", rep)
+	}
+	jsonOf(t, e.dir, "hf_quant_config.json", func(m map[string]any) { m["quantization"].(map[string]any)["exclude_modules"] = []any{"lm_head"} })
+	rep := e.verify(t, Options{})
+	if len(rep.Problems) != 1 || rep.Problems[0].ID != "declared-not-quantized" || rep.Problems[0].Tensor != layer+"mlp.gate.weight" {
+		t.Errorf("%+v", rep.Problems)
+	}
+}
+
+// Weights of the source that are not finite are no reason to trust what was made
+// of them, and enter no figure.
+func TestNonFiniteSource(t *testing.T) {
+	src := t.TempDir()
+	writeSource(t, src, moe)
+	bytesOf(t, src, layer+"self_attn.q_proj.weight", func(raw []byte) { raw[11], raw[10], raw[101], raw[100] = 0x7F, 0xC0, 0xFF, 0x80 }) // NaN and −Inf
+	ck, model := openSource(t, src)
+	e := exportTo(t, ck, model, filepath.Join(t.TempDir(), "out"), "*_proj*", "nvfp4", "modelopt", export.PerTensor)
+	rep := e.verify(t, Options{})
+	if len(rep.Problems) != 1 || rep.Problems[0].ID != SourceInfinite || !strings.Contains(rep.Problems[0].Message, "2 weights") {
+		t.Errorf("%+v", rep.Problems)
+	}
+	if math.IsNaN(float64(rep.MeanRel2)) || math.IsInf(float64(rep.MeanRel2), 0) || rep.QuantizedReproduced != 10 {
+		t.Errorf("%+v", rep)
+	}
+}

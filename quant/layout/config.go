@@ -26,6 +26,9 @@ const (
 	Quantscope        = "quantscope"
 )
 
+// ownVersion is the version of quantscope's layout that is read.
+const ownVersion = 1
+
 // config is one description of how a checkpoint is quantized.
 type config struct {
 	file    string // "" for none
@@ -107,6 +110,7 @@ type quantJSON struct {
 	Receipt    Receipt                    `json:"quantscope"`
 
 	// Of quantscope's own layout, which has one group.
+	Version   int      `json:"version"`
 	Targets   []string `json:"targets"`
 	Bits      int      `json:"bits"`
 	GroupSize *int     `json:"group_size"`
@@ -186,6 +190,9 @@ func parseConfig(file string, raw []byte) (*config, error) {
 		if err := c.addGroup(name, q.Groups[name]); err != nil {
 			return nil, fmt.Errorf("config_groups.%s: %w", name, err)
 		}
+	}
+	if c.method == Quantscope && q.Version != ownVersion {
+		return nil, fmt.Errorf("version %d of quantscope's layout: %w (known: %d)", q.Version, kernels.ErrUnsupported, ownVersion)
 	}
 	if len(q.Targets) > 0 && c.method == Quantscope {
 		c.addTargets("quantization_config", q.Targets, &weightArgs{Bits: q.Bits, Type: "int", GroupSize: q.GroupSize})

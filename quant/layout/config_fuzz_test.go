@@ -14,7 +14,7 @@ func FuzzConfig(f *testing.F) {
 		`{"quant_method":"compressed-tensors","ignore":["re:.*gate$","re:(?!x)","Linear"],"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","group_size":32,"block_structure":[128,128]}}}}`,
 		`{"config_groups":{"NVFP4":["Linear","re:"]},"weight_block_size":[128,128]}`,
 		`{"quantized_layers":{"a.b":{"quant_algo":"FP8"}},"modules_to_not_convert":null}`,
-		`{"quant_method":"quantscope","targets":["Linear"],"bits":4,"group_size":-1,"quantscope":{"variant":"nvfp4"}}`,
+		`{"quant_method":"quantscope","version":1,"targets":["Linear"],"bits":4,"group_size":-1,"quantscope":{"variant":"nvfp4"}}`,
 		`{"weight_block_size":"128x128"}`, `[]`, `{"ignore":[""]}`,
 	} {
 		f.Add([]byte(seed), "model.layers.0.self_attn.q_proj")
