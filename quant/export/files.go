@@ -69,6 +69,11 @@ func (d folder) path(name string) string { return filepath.Join(d.dir, filepath.
 // begin creates the temporary file of a name.
 func (d folder) begin(name string) (file, error) {
 	path := d.path(name)
+	if sub := parentFolder(name); sub != "" {
+		if err := d.fs.makeFolder(d.path(sub)); err != nil {
+			return nil, systemError(d.path(sub), err)
+		}
+	}
 	f, err := d.fs.create(tempName(path, d.tag))
 	if err != nil {
 		return nil, systemError(path, err)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -241,6 +242,35 @@ func TestOddShapes(t *testing.T) {
 		mustWrite(t, p, all, dir, Options{})
 		checkExport(t, p, all, dir)
 	}
+}
+
+// Shards that lie in folders of the checkpoint's stay there.
+func TestSubfolders(t *testing.T) {
+	source := mixture().write(t)
+	if err := os.Mkdir(filepath.Join(source, "parts"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	const name = "model-00002-of-00003.safetensors"
+	if err := os.Rename(filepath.Join(source, name), filepath.Join(source, "parts", name)); err != nil {
+		t.Fatal(err)
+	}
+	index := filepath.Join(source, indexName)
+	text, err := os.ReadFile(index)
+	if err == nil {
+		err = os.WriteFile(index, []byte(strings.ReplaceAll(string(text), name, "parts/"+name)), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ck, model := openModel(t, source)
+	p := planOf(t, ck, model, "", CompressedTensors, "nvfp4")
+	all := prepare(t, p)
+	dir := filepath.Join(t.TempDir(), "out")
+	if _, err := write(t, p, all, dir, Options{files: &faults{at: 40, kill: true, err: errKilled}}); err == nil {
+		t.Fatal("not killed")
+	}
+	mustWrite(t, p, all, dir, Options{Resume: true})
+	checkExport(t, p, all, dir)
 }
 
 // What is stored in other chunks, in another order, is the same file.
