@@ -83,10 +83,7 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 	}
 	out := measured{checked: true, global: global}
 	f := w.specs[family(m)]
-	pass, err := w.pass(j, f, global)
-	if err != nil {
-		return err
-	}
+	pass := w.pass(j, f, global)
 	if pass != nil {
 		defer func() { _, _ = pass.Finish() }() // gives back what it holds where a read fails
 	}
@@ -120,6 +117,9 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 		}
 		out.remade, out.reproduced = true, t.equal()
 		out.decoded.amax = float32(out.tap.Amax)
+		if tap := &out.tap; out.reproduced && !near(tap.SumE2, out.decoded.e2, tap.SumW2) {
+			w.problem(DecodeDiffers, w.fileOf(j.out), j.out.Name, "what is stored decodes to Σ(w−q)² = %v, the quantizer that makes the same codes measures %v", out.decoded.e2, tap.SumE2)
+		}
 	}
 	t.report(w.run, f, pass != nil)
 	w.sums.measured[i] = out // each job has one worker
@@ -137,17 +137,17 @@ func (w *worker) unreadable(ctx context.Context, j *job, err error) error {
 
 // pass begins to make a module again; nil where it is not known how, or where
 // the stored global scale cannot be used.
-func (w *worker) pass(j *job, f found, global float32) (*kernels.Pass, error) {
+func (w *worker) pass(j *job, f found, global float32) *kernels.Pass {
 	if !f.known || !usableGlobal(j, global) {
-		return nil, nil
+		return nil
 	}
 	spec := f.spec
 	spec.Global = global
 	p, err := w.Set.Begin(spec, w.source.elem, j.module.Rows, j.module.Cols, 0)
 	if err != nil {
-		return nil, nil // a global scale out of range, which the tally names
+		return nil // a global scale out of range, which globals reports
 	}
-	return p, nil
+	return p
 }
 
 // usableGlobal says whether a stored second-level scale is a scale at all.

@@ -83,6 +83,7 @@ const (
 	CodesDiffer    = "codes-differ"     // the same
 	MinsDiffer     = "minima-differ"    // the same of minima or zero points
 	GlobalDiffers  = "global-differs"   // the same of a second-level scale
+	DecodeDiffers  = "decode-differs"   // codes are those of the method, and decode to something else
 	ErrorBound     = "error-bound"      // further from the source than rounding explains
 	RecordDiffers  = "record-differs"   // from the session's record
 	RecordMissing  = "record-missing"   // the session has none
