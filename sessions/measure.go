@@ -45,7 +45,6 @@ type worker struct {
 	claimed []item
 	shots   []shot
 	out     kernels.Output
-	events  []stored
 }
 
 // aim sets up the shots of an item.

@@ -36,7 +36,7 @@ func (w *worker) record(ctx context.Context, it *item, s *shot) error {
 		e.settle(s.variant, it.tensor)
 		return nil
 	}
-	events := append(w.events[:0], newTapEvent(s.variant, it.tensor, tap, it.look.digest.xxh))
+	events := []stored{newTapEvent(s.variant, it.tensor, tap, it.look.digest.xxh)}
 	if s.got.Effective != "" && s.got.Effective != s.q.Variant.Name {
 		events = append(events, newNote(EventFallback, s.variant, it.tensor, note{
 			Message:   fmt.Sprintf("%s: %s in place of %s: %s", e.where(it.tensor), s.got.Effective, s.q.Variant.Name, s.got.Why),

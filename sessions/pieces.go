@@ -61,7 +61,7 @@ type piece struct {
 func (w *worker) readPieces(ctx context.Context, it item, rows, rowBytes int, f func(from int, data []byte) error) (err error) {
 	e := w.e
 	src := e.job.Source.(rowSource) // only of such are there pieces
-	both, err := e.pool.Get(ctx, 2*rows*rowBytes)
+	both, err := e.pool.Get(ctx, e.plan.room(2*rows*rowBytes))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 type plan struct {
 	mu      sync.Mutex
 	batch   int64 // most bytes of tensors that are read together
+	buffer  int   // bytes of every buffer: if all are of one size, none becomes garbage
 	threads int
 	hands   int // workers that the kernels keep busy while the source delivers
 	ahead   int // workers more, that read meanwhile
@@ -31,12 +32,14 @@ const (
 
 // begin makes the plan of a pass: all threads, until something is measured.
 func (p *plan) begin(e *engine) {
-	var todoBytes int64
+	var todoBytes, largest int64
 	e.mu.Lock()
 	for t := range e.job.Tensors {
 		for v := range e.work {
 			if e.work[v][t] == todo {
-				todoBytes += int64(e.job.Source.Need(t))
+				n := int64(e.job.Source.Need(t))
+				todoBytes += n
+				largest = max(largest, n)
 				break
 			}
 		}
@@ -47,9 +50,17 @@ func (p *plan) begin(e *engine) {
 	// Small enough that the last batches keep all threads busy, and that one of
 	// each fits into memory.
 	p.batch = max(min(batchBytes, e.share/2, todoBytes/int64(8*e.threads)), 64<<10)
+	p.buffer = int(max(min(largest, e.share), p.batch, int64(2*e.piece)))
 	if p.threads == 0 {
 		p.threads, p.hands = e.threads, e.threads
 	}
+}
+
+// room is the size of a buffer for so many bytes.
+func (p *plan) room(bytes int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(p.buffer, bytes)
 }
 
 func (p *plan) wanted() int {

@@ -53,9 +53,10 @@ func StartJob(ctx context.Context, job *Job, o Options) (l *LiveFeed, err error)
 	return launch(ctx, job, o, s), nil
 }
 
-// defaultMem and twice the largest tensor are what the buffers may hold where
-// nothing is said: two workers have any tensor whole in memory, and with what the
-// program itself needs the process stays below 256 MiB and three such tensors.
+// defaultMem and two and a half times the largest tensor are what the buffers may
+// hold where nothing is said: two workers have any tensor whole in memory, for
+// which the pool rounds its size up by a quarter at most, and with what the program
+// itself needs the process stays below 256 MiB and three such tensors.
 const defaultMem = 96 << 20
 
 // maxThreads is more workers than any machine has use for.
@@ -71,7 +72,7 @@ func (o Options) withDefaults(job *Job) Options {
 		for t := range job.Tensors {
 			largest = max(largest, job.Source.Need(t))
 		}
-		o.MemBytes = defaultMem + 2*int64(largest)
+		o.MemBytes = defaultMem + 5*int64(largest)/2
 	}
 	if o.KernelSet.Name == "" {
 		o.KernelSet = kernels.Best()

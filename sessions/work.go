@@ -123,10 +123,11 @@ func (w *worker) batch(ctx context.Context, b batch) (err error) {
 	}
 	var buf []byte
 	if b.bytes > 0 {
-		if buf, err = e.pool.Get(ctx, b.bytes); err != nil {
+		if buf, err = e.pool.Get(ctx, e.plan.room(b.bytes)); err != nil {
 			return err
 		}
 		defer e.pool.Put(buf)
+		buf = buf[:b.bytes]
 	}
 	together := len(b.items) > 1 && w.readRun(ctx, b, buf)
 	for ; next < len(b.items); next++ {

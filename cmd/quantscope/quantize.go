@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -80,6 +81,10 @@ type eventLine struct {
 	Message string `json:"message"`
 }
 
+// programBytes is what the program needs beside the buffers for weights: records
+// of some 37,000 tensors under a few variants, SQLite, the runtime.
+const programBytes = 128 << 20
+
 // quantize runs without a screen: progress on standard error, then the table.
 func quantize(ctx context.Context, std streams, source string, f runFlags) error {
 	o, err := f.options(source)
@@ -95,6 +100,8 @@ func quantize(ctx context.Context, std streams, source string, f runFlags) error
 	if err != nil {
 		return err
 	}
+	// What the buffers hold is not to be doubled by garbage before it is collected.
+	debug.SetMemoryLimit(feed.MemBytes() + programBytes)
 	if f.notice != "" {
 		fmt.Fprintln(std.err, "quantscope: "+f.notice)
 	}
