@@ -81,6 +81,7 @@ type blockBuffers struct {
 	params  []blockParams
 	tiles   []blockRange // under ScopeTile: of each tile of a band
 	mass    []float64    // the same: L2 mass of clipped elements
+	lanes   [8]float64   // of a sum of that mass
 }
 
 var blockBufferPool = sync.Pool{New: func() any { return new(blockBuffers) }}

@@ -155,16 +155,17 @@ func (p *blockPass) clipped(w []float32, c *blockChoice, r blockRange) float64 {
 	if !(r.farthest(c.mid) > limit) {
 		return 0
 	}
-	var lanes [8]float64
+	lanes := &p.lanes
+	*lanes = [8]float64{}
 	body := len(w) &^ 15
 	if r.odd {
 		body = 0
 	}
 	if body > 0 {
-		p.set.blocks.mass(w[:body], c.mid, limit, &lanes)
+		p.set.blocks.mass(w[:body], c.mid, limit, lanes)
 	}
-	blockMassRef(w[body:], c.mid, limit, &lanes)
-	return addLanes(&lanes)
+	blockMassRef(w[body:], c.mid, limit, lanes)
+	return addLanes(lanes)
 }
 
 // blockMassRef adds the squares of the finite elements that are farther than

@@ -81,6 +81,10 @@ type int4Chooser struct {
 	symmetric  bool
 	search     bool
 	rangeError func(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32)
+
+	// Of a search.
+	tried [rangeFactors]blockParams
+	lanes [16]float32
 }
 
 func (k *int4Chooser) choose(w []float32, r blockRange, c *blockChoice) {

@@ -97,29 +97,30 @@ func rangeNorm(amax uint32) float32 {
 	return math.Float32frombits(min(max(2*127-amax>>23, 1), 2*127) << 23)
 }
 
-// chooseRange tries the factors. Candidates are compared by what they store; a
-// lower bound of the error drops those that clip the ends too much.
+// chooseRange tries the factors. Candidates are compared by what they store:
+// scales never grow, so that equal ones follow each other. It ends where the
+// clipping of an end alone is worse than the best so far.
 func (k *int4Chooser) chooseRange(w []float32, r blockRange, c *blockChoice) {
 	norm := rangeNorm(r.amax)
-	var tried [rangeFactors]blockParams
+	ends := k.newRangeEnds(r)
 	n, best := 0, 0
 	least := float32(math.Inf(1))
 	for i := range rangeFactors {
 		f := rangeFactor(i)
-		p := &tried[n]
+		if i > 0 && rangeTerm(float32(ends.gap(f)*norm)) > least*rangeMargin {
+			break
+		}
+		p := &k.tried[n]
 		p.step, p.offset = k.params(float32(r.lo*f), float32(r.hi*f))
 		known := false
-		for j := n - 1; j >= 0 && !known; j-- {
-			known = tried[j].step == p.step && tried[j].offset == p.offset
+		for j := n - 1; j >= 0 && !known && k.tried[j].step == p.step; j-- {
+			known = k.tried[j].offset == p.offset
 		}
 		if known {
 			continue
 		}
 		n++
 		p.inverse = min(1/p.step, math.MaxFloat32)
-		if k.endsError(r, p, norm) >= least {
-			continue
-		}
 		if e := k.errorOf(w, r, p, norm); e < least {
 			least, best = e, i
 		}
@@ -128,31 +129,60 @@ func (k *int4Chooser) chooseRange(w []float32, r blockRange, c *blockChoice) {
 	c.choice = rangeBin(best)
 }
 
+// rangeEnds bounds from below how far the ends are from what codes reach when
+// the range is made smaller.
+type rangeEnds struct {
+	lo, hi   float32 // magnitudes of the ends
+	down, up float32 // what codes reach at the factor 1, at most
+	slack    float32
+}
+
+// rangeMargin is for the polynomial's own error.
+const rangeMargin = 1.001
+
+// newRangeEnds: under ruleIntMin codes reach from lo to hi. Symmetric ones reach
+// 16/15 of the larger magnitude down and 14/15 up. A zero point that was rounded
+// moves both ends by up to half a step, 1/30 of the range. The roundings of the
+// scale, of the minimum and of what is decoded, each within 2⁻⁹ of at most twice
+// the largest magnitude, are within 2⁻⁶ of it together.
+func (k *int4Chooser) newRangeEnds(r blockRange) rangeEnds {
+	amax := math.Float32frombits(r.amax)
+	e := rangeEnds{lo: -r.lo, hi: r.hi, slack: amax / 64}
+	switch {
+	case k.rule == ruleIntMin:
+		e.down, e.up = e.lo, e.hi
+	case k.symmetric:
+		e.down, e.up = amax*(16.0/15), amax*(14.0/15)
+	default:
+		half := max(e.lo, 0)/30 + max(e.hi, 0)/30
+		e.down, e.up = max(e.lo, 0)+half, max(e.hi, 0)+half
+	}
+	return e
+}
+
+// gap is how far the farther end is beyond what codes reach at a factor, at
+// least; it never shrinks with the factor where it is not 0.
+func (e *rangeEnds) gap(f float32) float32 {
+	return max(e.lo-max(float32(f*e.down), 0), e.hi-max(float32(f*e.up), 0), e.slack) - e.slack
+}
+
 // errorOf is the error of a candidate. The kernel takes what is a multiple of
 // 16, which changes no lane.
 func (k *int4Chooser) errorOf(w []float32, r blockRange, p *blockParams, norm float32) float32 {
-	var lanes [16]float32
+	lanes := &k.lanes
+	*lanes = [16]float32{}
 	body := len(w) &^ 15
 	if r.odd {
 		body = 0
 	}
 	if body > 0 {
-		k.rangeError(k.rule, w[:body], p, norm, &lanes)
+		k.rangeError(k.rule, w[:body], p, norm, lanes)
 	}
-	rangeErrorRef(k.rule, w[body:], p, norm, &lanes)
+	rangeErrorRef(k.rule, w[body:], p, norm, lanes)
 	for n := 8; n > 0; n /= 2 {
 		for i := range n {
 			lanes[i] += lanes[i+n]
 		}
 	}
 	return lanes[0]
-}
-
-// endsError is a lower bound of errorOf: the larger term of the two ends. It is
-// one of the terms bit for bit, and sums of terms that are not negative never
-// shrink, rounded or not.
-func (k *int4Chooser) endsError(r blockRange, p *blockParams, norm float32) float32 {
-	low := rangeTerm(float32(float32(r.lo-k.rule.nearly(r.lo, p)) * norm))
-	high := rangeTerm(float32(float32(r.hi-k.rule.nearly(r.hi, p)) * norm))
-	return max(low, high)
 }
