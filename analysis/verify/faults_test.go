@@ -222,6 +222,21 @@ var faults = []fault{
 		do: func(t testing.TB, dir string) {
 			jsonOf(t, dir, indexName, func(m map[string]any) { m["weight_map"].(map[string]any)["lm_head.weight"] = firstShard })
 		}},
+	{name: "no index", id: BadIndex, file: firstShard, words: []string{"2 .safetensors files and no index"},
+		do: func(t testing.TB, dir string) {
+			if err := os.Remove(filepath.Join(dir, indexName)); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	{name: "tensor in two shards", id: Unreadable, file: secondShard, tensor: "model.embed_tokens.weight", words: []string{firstShard + " too"}, more: 1,
+		do: func(t testing.TB, dir string) {
+			rewrite(t, dir, func(specs []checkpoint.Spec, data map[string][]byte) []checkpoint.Spec {
+				data["model.embed_tokens.weight"] = make([]byte, 64)
+				return append(specs, checkpoint.Spec{Name: "model.embed_tokens.weight", DType: checkpoint.BF16, Shape: []int64{32}})
+			})
+		}},
+	{name: "index that is none", id: Unreadable, file: indexName, words: []string{"is not valid"},
+		do: func(t testing.TB, dir string) { writeFile(t, filepath.Join(dir, indexName), []byte("{")) }},
 	{name: "total size", id: BadIndex, file: indexName, words: []string{"total_size is 5"},
 		do: func(t testing.TB, dir string) {
 			jsonOf(t, dir, indexName, func(m map[string]any) { m["metadata"] = map[string]any{"total_size": 5} })

@@ -122,13 +122,20 @@ func (r *run) shard(name string, held map[string]string) {
 		return
 	}
 	defer func() { _ = ck.Close() }() // of a file that was only read
+	twice := false
+	for i := range ck.Tensors {
+		if other, ok := held[ck.Tensors[i].Name]; ok {
+			twice = true
+			r.problem(Unreadable, name, ck.Tensors[i].Name, "is in %s too, so that neither file can be told to be right: this one is left out", other)
+		}
+	}
 	for i := range ck.Tensors {
 		t := ck.Tensors[i].Name
-		if other, ok := held[t]; ok {
-			r.problem(BadIndex, name, t, "is in %s too", other)
-			continue
+		if twice {
+			r.lose(t)
+		} else {
+			held[t] = name
 		}
-		held[t] = name
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -152,6 +153,12 @@ func Run(ctx context.Context, src *checkpoint.Checkpoint, model *topology.Model,
 	}
 	if err := r.globals(ctx); err != nil {
 		return nil, err
+	}
+	if file, changed := src.Changed(); changed {
+		return nil, &checkpoint.FileError{File: file, Reason: "changed while it was read"}
+	}
+	if file, changed := r.out.Changed(); changed {
+		r.problem(Unreadable, filepath.Base(file), "", "changed while it was read")
 	}
 	r.finish()
 	return r.rep, nil
