@@ -121,14 +121,23 @@ func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 			r.jobs = append(r.jobs, job{out: o, src: t, bytes: t.Size + o.Size})
 		}
 	}
+	cache := 0
 	for i := range r.out.Tensors {
 		o := &r.out.Tensors[i]
 		if _, isField := fields[o.Name]; isField || r.layout.Unread[o.Name] {
 			continue
 		}
-		if _, ok := r.src.Lookup(o.Name); !ok {
+		if _, ok := r.src.Lookup(o.Name); ok {
+			continue
+		}
+		if layout.IsCacheScale(o.Name) {
+			cache++
+		} else {
 			r.problem(TensorExtra, r.fileOf(o), o.Name, "is not in the source and no part of a quantized matrix")
 		}
+	}
+	if cache > 0 {
+		r.note("%d scales of the key-value cache have nothing in the source to be held against", cache)
 	}
 }
 

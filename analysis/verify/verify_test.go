@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
 	"quantscope/quant/export"
 	"quantscope/quant/method"
 )
@@ -304,5 +305,21 @@ func TestNonFiniteSource(t *testing.T) {
 	}
 	if math.IsNaN(float64(rep.MeanRel2)) || math.IsInf(float64(rep.MeanRel2), 0) || rep.QuantizedReproduced != 10 {
 		t.Errorf("%+v", rep)
+	}
+}
+
+// Scales of the key-value cache are no part of any weight.
+func TestCacheScales(t *testing.T) {
+	e := exportMoE(t, "nvfp4", "modelopt")
+	rewrite(t, e.dir, func(specs []checkpoint.Spec, data map[string][]byte) []checkpoint.Spec {
+		for _, name := range []string{layer + "self_attn.k_proj.k_scale", layer + "self_attn.v_scale"} {
+			data[name] = []byte{0, 0, 0x80, 0x3F}
+			specs = append(specs, checkpoint.Spec{Name: name, DType: checkpoint.F32, Shape: []int64{}})
+		}
+		return specs
+	})
+	rep := e.good(t, Options{})
+	if len(rep.Notes) == 0 || !strings.HasPrefix(rep.Notes[0], "2 scales of the key-value cache") {
+		t.Errorf("notes %q", rep.Notes)
 	}
 }

@@ -128,6 +128,11 @@ func (o *opener) start(f *form, g *group, s shape, cols int64, spec kernels.Spec
 	if s.experts == 0 || s.rows == 0 || cols == 0 {
 		return nil, errors.New("is empty")
 	}
+	for _, p := range []string{"pre_quant_scale", "svdquant_lora_a", "svdquant_lora_b"} {
+		if g.params[p] != nil {
+			return nil, fmt.Errorf("%s: weights that are not the source's before they are quantized: %w", p, kernels.ErrUnsupported)
+		}
+	}
 	rowBytes := codes.Size / (s.experts * s.rows)
 	role := *g.roles[f.needs[0].param]
 	out := make([]Module, s.experts)
@@ -141,7 +146,7 @@ func (o *opener) start(f *form, g *group, s shape, cols int64, spec kernels.Spec
 			m.Name, m.Expert, m.Role.Expert = fmt.Sprintf("%s[%d]", g.name, e), e, e
 		}
 		for _, p := range sortedParams(g) {
-			if p == "bias" {
+			if p == "bias" || slices.Contains(cacheParams, p) {
 				continue
 			}
 			t := g.params[p]

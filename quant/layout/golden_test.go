@@ -334,6 +334,7 @@ func TestWhatDoesNotFit(t *testing.T) {
 		{"groups of 48", ctHead + `{"num_bits":4,"type":"int","group_size":48}` + ctTail, []part{words, wordScale, shape}, UnknownForm, "int4-g48"},
 		{"words of another shape", ctHead + intArgs + `32}` + ctTail, []part{words, wordScale, with(shape, func(p *part) { p.data[8] = 17 })}, Incomplete, "weight_shape is [4 17]"},
 		{"order of activations", ctHead + intArgs + `32}` + ctTail, []part{words, wordScale, shape, {proj + ".weight_g_idx", checkpoint.I32, []int64{16}, make([]byte, 64)}}, UnknownForm, "weight_g_idx"},
+		{"inputs scaled before", "", []part{codes, scale, global, {proj + ".pre_quant_scale", checkpoint.BF16, []int64{32}, make([]byte, 64)}}, UnknownForm, "pre_quant_scale"},
 		{"GPTQ", "", []part{{proj + ".qweight", checkpoint.I32, []int64{2, 4}, make([]byte, 32)}, {proj + ".scales", checkpoint.F16, []int64{1, 4}, make([]byte, 8)}}, UnknownForm, "qweight I32"},
 	}
 	for _, tt := range tests {

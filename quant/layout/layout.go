@@ -226,8 +226,19 @@ func (g *group) paramList() []string {
 // first where one ends another.
 var fieldParams = []string{
 	"weight_packed", "weight_global_scale", "weight_zero_point", "weight_scale_inv", "weight_scale_2", "weight_g_idx",
-	"weight_scale", "weight_shape", "weight_min", "input_global_scale", "input_scale", "pre_quant_scale", "weight", "bias",
-	"qweight", "qzeros", "scales", "g_idx", "blocks",
+	"weight_scale", "weight_shape", "weight_min", "input_global_scale", "input_scale", "input_zero_point", "output_scale",
+	"pre_quant_scale", "svdquant_lora_a", "svdquant_lora_b", "weight", "bias",
+	"qweight", "qzeros", "scales", "g_idx", "blocks", "q_scale", "k_scale", "v_scale",
+}
+
+// cacheParams are scales of activations that attention keeps or multiplies, on
+// the block or on a projection. They are no part of a weight.
+var cacheParams = []string{"q_scale", "k_scale", "v_scale"}
+
+// IsCacheScale says whether a tensor is a scale of the key-value cache.
+func IsCacheScale(name string) bool {
+	_, param := Split(name)
+	return slices.Contains(cacheParams, param)
 }
 
 // fusedParams are those that are joined to a fused tensor's name by an
