@@ -11,7 +11,7 @@ type blockKernels struct {
 	// mass: 16·n finite elements; see blockMassRef.
 	mass func(w []float32, mid, limit float64, lanes *[8]float64)
 	// rangeError: 16·n finite elements; see rangeErrorRef.
-	rangeError func(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32)
+	rangeError func(r blockRule, w []float32, candidates []blockParams, norm float32, lanes [][16]float32)
 }
 
 var blocksRef = blockKernels{load: blockLoadRef, encode: blockEncodeRef, count: countRef, mass: blockMassRef, rangeError: rangeErrorRef}

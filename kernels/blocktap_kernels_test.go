@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -248,15 +249,21 @@ func FuzzRangeError(f *testing.F) {
 			if group8%2 == 1 {
 				norm = min(norm*0x1p20, math.MaxFloat32) // errors beyond the table of powers
 			}
-			start := [16]float32{1, 0.1, 0, 4}
-			want := start
-			rangeErrorRef(rule, part, &params[i], norm, &want)
+			start := [][16]float32{{1, 0.1, 0, 4}, {2}, {}, {3}}[:1+int(group8%4)]
+			candidates := make([]blockParams, len(start))
+			for j := range candidates {
+				candidates[j] = params[(i+j)%len(params)]
+			}
+			want := slices.Clone(start)
+			rangeErrorRef(rule, part, candidates, norm, want)
 			for _, set := range Available() {
-				got := start
-				set.blocks.rangeError(rule, part, &params[i], norm, &got)
-				for lane := range want {
-					if !sameF32(got[lane], want[lane]) {
-						t.Fatalf("%s rule %d: lane %d is %v, want %v; %+v", set.Name, rule, lane, got[lane], want[lane], params[i])
+				got := slices.Clone(start)
+				set.blocks.rangeError(rule, part, candidates, norm, got)
+				for j := range want {
+					for lane := range want[j] {
+						if !sameF32(got[j][lane], want[j][lane]) {
+							t.Fatalf("%s rule %d: candidate %d: lane %d is %v, want %v; %+v", set.Name, rule, j, lane, got[j][lane], want[j][lane], candidates[j])
+						}
 					}
 				}
 			}

@@ -80,11 +80,13 @@ type int4Chooser struct {
 	rule       blockRule
 	symmetric  bool
 	search     bool
-	rangeError func(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32)
+	rangeError func(r blockRule, w []float32, candidates []blockParams, norm float32, lanes [][16]float32)
 
-	// Of a search.
-	tried [rangeFactors]blockParams
-	lanes [16]float32
+	// Of a search: candidates, the factors that gave them, their errors.
+	tried   [rangeFactors]blockParams
+	factors [rangeFactors]int
+	errors  [rangeFactors]float32
+	lanes   [rangeBatch][16]float32
 }
 
 func (k *int4Chooser) choose(w []float32, r blockRange, c *blockChoice) {

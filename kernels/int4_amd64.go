@@ -15,17 +15,18 @@ func init() {
 	})
 }
 
-type rangeErrorAsm func(w *float32, n int, params *float32, norm float32, powers, lanes *float32)
+type rangeErrorAsm func(w *float32, n int, params *float32, candidates int, norm float32, powers, lanes *float32)
 
 // rangeErrorWithAsm takes 16·n elements.
-func rangeErrorWithAsm(kernels *[rules]rangeErrorAsm) func(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32) {
-	return func(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32) {
-		if r == ruleIntMin && p.step > largestStep {
-			rangeErrorRef(r, w, p, norm, lanes)
-			return
-		}
-		if len(w) > 0 {
-			kernels[r](&w[0], len(w), &p.step, norm, &rangePower[0], &lanes[0])
+func rangeErrorWithAsm(kernels *[rules]rangeErrorAsm) func(r blockRule, w []float32, candidates []blockParams, norm float32, lanes [][16]float32) {
+	return func(r blockRule, w []float32, candidates []blockParams, norm float32, lanes [][16]float32) {
+		switch {
+		case len(w) == 0 || len(candidates) == 0:
+		case r == ruleIntMin && anyStepAbove(candidates, largestStep):
+			rangeErrorRef(r, w, candidates, norm, lanes)
+		default:
+			_ = lanes[len(candidates)-1]
+			kernels[r](&w[0], len(w), &candidates[0].step, len(candidates), norm, &rangePower[0], &lanes[0][0])
 		}
 	}
 }

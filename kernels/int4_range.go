@@ -63,12 +63,15 @@ func (r blockRule) nearly(w float32, p *blockParams) float32 {
 	}
 }
 
-// rangeErrorRef adds the terms of the finite elements to the lanes. The rule is
-// one of integers.
-func rangeErrorRef(r blockRule, w []float32, p *blockParams, norm float32, lanes *[16]float32) {
-	for i, x := range w {
-		if math.Float32bits(x)&^signF32 < infF32 {
-			lanes[i&15] += rangeTerm(float32(float32(x-r.nearly(x, p)) * norm))
+// rangeErrorRef adds the terms of the finite elements under each candidate to
+// its lanes. The rule is one of integers.
+func rangeErrorRef(r blockRule, w []float32, candidates []blockParams, norm float32, lanes [][16]float32) {
+	for j := range candidates {
+		p, sums := &candidates[j], &lanes[j]
+		for i, x := range w {
+			if math.Float32bits(x)&^signF32 < infF32 {
+				sums[i&15] += rangeTerm(float32(float32(x-r.nearly(x, p)) * norm))
+			}
 		}
 	}
 }
@@ -103,11 +106,19 @@ func rangeNorm(amax uint32) float32 {
 func (k *int4Chooser) chooseRange(w []float32, r blockRange, c *blockChoice) {
 	norm := rangeNorm(r.amax)
 	ends := k.newRangeEnds(r)
-	n, best := 0, 0
+	n, done, best := 0, 0, 0
 	least := float32(math.Inf(1))
+	evaluate := func() {
+		k.errorsOf(w, r, done, n, norm)
+		for ; done < n; done++ {
+			if e := k.errors[done]; e < least {
+				least, best = e, k.factors[done]
+			}
+		}
+	}
 	for i := range rangeFactors {
 		f := rangeFactor(i)
-		if i > 0 && rangeTerm(float32(ends.gap(f)*norm)) > least*rangeMargin {
+		if rangeTerm(float32(ends.gap(f)*norm)) > least*rangeMargin {
 			break
 		}
 		p := &k.tried[n]
@@ -119,14 +130,48 @@ func (k *int4Chooser) chooseRange(w []float32, r blockRange, c *blockChoice) {
 		if known {
 			continue
 		}
-		n++
 		p.inverse = min(1/p.step, math.MaxFloat32)
-		if e := k.errorOf(w, r, p, norm); e < least {
-			least, best = e, i
+		k.factors[n] = i
+		if n++; n-done == rangeBatch {
+			evaluate()
 		}
 	}
+	evaluate()
 	k.fit(float32(r.lo*rangeFactor(best)), float32(r.hi*rangeFactor(best)), c)
 	c.choice = rangeBin(best)
+}
+
+// rangeBatch is how many candidates are evaluated at a time: one after the
+// other would wait for each to be compared, all together would try many that
+// clip too much.
+const rangeBatch = 4
+
+// errorsOf evaluates the candidates from…to. The kernel takes what is a multiple
+// of 16, which changes no lane.
+func (k *int4Chooser) errorsOf(w []float32, r blockRange, from, to int, norm float32) {
+	if from == to {
+		return
+	}
+	lanes := k.lanes[:to-from]
+	clear(lanes)
+	body := len(w) &^ 15
+	if r.odd {
+		body = 0
+	}
+	if body > 0 {
+		k.rangeError(k.rule, w[:body], k.tried[from:to], norm, lanes)
+	}
+	rangeErrorRef(k.rule, w[body:], k.tried[from:to], norm, lanes)
+	for i := range lanes {
+		k.errors[from+i] = addHalves(&lanes[i])
+	}
+}
+
+// addHalves adds sixteen lanes by halves.
+func addHalves(l *[16]float32) float32 {
+	a, b := (l[0]+l[8])+(l[4]+l[12]), (l[2]+l[10])+(l[6]+l[14])
+	c, d := (l[1]+l[9])+(l[5]+l[13]), (l[3]+l[11])+(l[7]+l[15])
+	return (a + b) + (c + d)
 }
 
 // rangeEnds bounds from below how far the ends are from what codes reach when
@@ -164,25 +209,4 @@ func (k *int4Chooser) newRangeEnds(r blockRange) rangeEnds {
 // least; it never shrinks with the factor where it is not 0.
 func (e *rangeEnds) gap(f float32) float32 {
 	return max(e.lo-max(float32(f*e.down), 0), e.hi-max(float32(f*e.up), 0), e.slack) - e.slack
-}
-
-// errorOf is the error of a candidate. The kernel takes what is a multiple of
-// 16, which changes no lane.
-func (k *int4Chooser) errorOf(w []float32, r blockRange, p *blockParams, norm float32) float32 {
-	lanes := &k.lanes
-	*lanes = [16]float32{}
-	body := len(w) &^ 15
-	if r.odd {
-		body = 0
-	}
-	if body > 0 {
-		k.rangeError(k.rule, w[:body], p, norm, lanes)
-	}
-	rangeErrorRef(k.rule, w[body:], p, norm, lanes)
-	for n := 8; n > 0; n /= 2 {
-		for i := range n {
-			lanes[i] += lanes[i+n]
-		}
-	}
-	return lanes[0]
 }

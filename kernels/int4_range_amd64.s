@@ -4,17 +4,20 @@
 
 #include "textflag.h"
 
-// func rangeErrorIntMinAVX2(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+// func rangeErrorIntMinAVX2(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 // Requires: AVX, AVX2
-TEXT ·rangeErrorIntMinAVX2(SB), NOSPLIT, $0-48
-	MOVQ         w+0(FP), AX
-	MOVQ         n+8(FP), CX
+TEXT ·rangeErrorIntMinAVX2(SB), NOSPLIT, $0-56
 	MOVQ         params+16(FP), DX
-	MOVQ         powers+32(FP), BX
-	MOVQ         lanes+40(FP), SI
-	VBROADCASTSS norm+24(FP), Y0
-	VMOVUPS      (SI), Y1
-	VMOVUPS      32(SI), Y2
+	MOVQ         candidates+24(FP), BX
+	MOVQ         powers+40(FP), SI
+	MOVQ         lanes+48(FP), DI
+	VBROADCASTSS norm+32(FP), Y0
+
+candidate:
+	MOVQ    w+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS (DI), Y1
+	VMOVUPS 32(DI), Y2
 
 elements:
 	VMOVUPS      (AX), Y3
@@ -50,7 +53,7 @@ elements:
 	VMULPS       Y3, Y7, Y3
 	VADDPS       blocksbd92a906<>+0(SB), Y3, Y3
 	VPCMPEQD     Y7, Y7, Y7
-	VGATHERDPS   Y7, (BX)(Y4*4), Y5
+	VGATHERDPS   Y7, (SI)(Y4*4), Y5
 	VMULPS       Y5, Y3, Y3
 	VADDPS       Y3, Y1, Y1
 	VMOVUPS      32(AX), Y3
@@ -86,14 +89,18 @@ elements:
 	VMULPS       Y3, Y7, Y3
 	VADDPS       blocksbd92a906<>+0(SB), Y3, Y3
 	VPCMPEQD     Y7, Y7, Y7
-	VGATHERDPS   Y7, (BX)(Y4*4), Y6
+	VGATHERDPS   Y7, (SI)(Y4*4), Y6
 	VMULPS       Y6, Y3, Y3
 	VADDPS       Y3, Y2, Y2
 	ADDQ         $0x00000040, AX
 	SUBQ         $0x00000010, CX
 	JNZ          elements
-	VMOVUPS      Y1, (SI)
-	VMOVUPS      Y2, 32(SI)
+	VMOVUPS      Y1, (DI)
+	VMOVUPS      Y2, 32(DI)
+	ADDQ         $0x00000010, DX
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          candidate
 	VZEROUPPER
 	RET
 
@@ -227,17 +234,20 @@ DATA blocksbd92a906<>+24(SB)/4, $0xbd92a906
 DATA blocksbd92a906<>+28(SB)/4, $0xbd92a906
 GLOBL blocksbd92a906<>(SB), RODATA|NOPTR, $32
 
-// func rangeErrorIntSymAVX2(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+// func rangeErrorIntSymAVX2(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 // Requires: AVX, AVX2
-TEXT ·rangeErrorIntSymAVX2(SB), NOSPLIT, $0-48
-	MOVQ         w+0(FP), AX
-	MOVQ         n+8(FP), CX
+TEXT ·rangeErrorIntSymAVX2(SB), NOSPLIT, $0-56
 	MOVQ         params+16(FP), DX
-	MOVQ         powers+32(FP), BX
-	MOVQ         lanes+40(FP), SI
-	VBROADCASTSS norm+24(FP), Y0
-	VMOVUPS      (SI), Y1
-	VMOVUPS      32(SI), Y2
+	MOVQ         candidates+24(FP), BX
+	MOVQ         powers+40(FP), SI
+	MOVQ         lanes+48(FP), DI
+	VBROADCASTSS norm+32(FP), Y0
+
+candidate:
+	MOVQ    w+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS (DI), Y1
+	VMOVUPS 32(DI), Y2
 
 elements:
 	VMOVUPS      (AX), Y3
@@ -269,7 +279,7 @@ elements:
 	VMULPS       Y3, Y7, Y3
 	VADDPS       blocksbd92a906<>+0(SB), Y3, Y3
 	VPCMPEQD     Y7, Y7, Y7
-	VGATHERDPS   Y7, (BX)(Y4*4), Y5
+	VGATHERDPS   Y7, (SI)(Y4*4), Y5
 	VMULPS       Y5, Y3, Y3
 	VADDPS       Y3, Y1, Y1
 	VMOVUPS      32(AX), Y3
@@ -301,14 +311,18 @@ elements:
 	VMULPS       Y3, Y7, Y3
 	VADDPS       blocksbd92a906<>+0(SB), Y3, Y3
 	VPCMPEQD     Y7, Y7, Y7
-	VGATHERDPS   Y7, (BX)(Y4*4), Y6
+	VGATHERDPS   Y7, (SI)(Y4*4), Y6
 	VMULPS       Y6, Y3, Y3
 	VADDPS       Y3, Y2, Y2
 	ADDQ         $0x00000040, AX
 	SUBQ         $0x00000010, CX
 	JNZ          elements
-	VMOVUPS      Y1, (SI)
-	VMOVUPS      Y2, 32(SI)
+	VMOVUPS      Y1, (DI)
+	VMOVUPS      Y2, 32(DI)
+	ADDQ         $0x00000010, DX
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          candidate
 	VZEROUPPER
 	RET
 
@@ -332,17 +346,20 @@ DATA blocks40e00000<>+24(SB)/4, $0x40e00000
 DATA blocks40e00000<>+28(SB)/4, $0x40e00000
 GLOBL blocks40e00000<>(SB), RODATA|NOPTR, $32
 
-// func rangeErrorIntZeroAVX2(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+// func rangeErrorIntZeroAVX2(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 // Requires: AVX, AVX2
-TEXT ·rangeErrorIntZeroAVX2(SB), NOSPLIT, $0-48
-	MOVQ         w+0(FP), AX
-	MOVQ         n+8(FP), CX
+TEXT ·rangeErrorIntZeroAVX2(SB), NOSPLIT, $0-56
 	MOVQ         params+16(FP), DX
-	MOVQ         powers+32(FP), BX
-	MOVQ         lanes+40(FP), SI
-	VBROADCASTSS norm+24(FP), Y0
-	VMOVUPS      (SI), Y1
-	VMOVUPS      32(SI), Y2
+	MOVQ         candidates+24(FP), BX
+	MOVQ         powers+40(FP), SI
+	MOVQ         lanes+48(FP), DI
+	VBROADCASTSS norm+32(FP), Y0
+
+candidate:
+	MOVQ    w+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS (DI), Y1
+	VMOVUPS 32(DI), Y2
 
 elements:
 	VMOVUPS      (AX), Y3
@@ -373,7 +390,7 @@ elements:
 	VMULPS       Y3, Y7, Y3
 	VADDPS       blocksbd92a906<>+0(SB), Y3, Y3
 	VPCMPEQD     Y7, Y7, Y7
-	VGATHERDPS   Y7, (BX)(Y4*4), Y5
+	VGATHERDPS   Y7, (SI)(Y4*4), Y5
 	VMULPS       Y5, Y3, Y3
 	VADDPS       Y3, Y1, Y1
 	VMOVUPS      32(AX), Y3
@@ -404,28 +421,35 @@ elements:
 	VMULPS       Y3, Y7, Y3
 	VADDPS       blocksbd92a906<>+0(SB), Y3, Y3
 	VPCMPEQD     Y7, Y7, Y7
-	VGATHERDPS   Y7, (BX)(Y4*4), Y6
+	VGATHERDPS   Y7, (SI)(Y4*4), Y6
 	VMULPS       Y6, Y3, Y3
 	VADDPS       Y3, Y2, Y2
 	ADDQ         $0x00000040, AX
 	SUBQ         $0x00000010, CX
 	JNZ          elements
-	VMOVUPS      Y1, (SI)
-	VMOVUPS      Y2, 32(SI)
+	VMOVUPS      Y1, (DI)
+	VMOVUPS      Y2, 32(DI)
+	ADDQ         $0x00000010, DX
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          candidate
 	VZEROUPPER
 	RET
 
-// func rangeErrorIntZeroBF16AVX2(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+// func rangeErrorIntZeroBF16AVX2(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 // Requires: AVX, AVX2
-TEXT ·rangeErrorIntZeroBF16AVX2(SB), NOSPLIT, $0-48
-	MOVQ         w+0(FP), AX
-	MOVQ         n+8(FP), CX
+TEXT ·rangeErrorIntZeroBF16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         params+16(FP), DX
-	MOVQ         powers+32(FP), BX
-	MOVQ         lanes+40(FP), SI
-	VBROADCASTSS norm+24(FP), Y0
-	VMOVUPS      (SI), Y1
-	VMOVUPS      32(SI), Y2
+	MOVQ         candidates+24(FP), BX
+	MOVQ         powers+40(FP), SI
+	MOVQ         lanes+48(FP), DI
+	VBROADCASTSS norm+32(FP), Y0
+
+candidate:
+	MOVQ    w+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS (DI), Y1
+	VMOVUPS 32(DI), Y2
 
 elements:
 	VMOVUPS      (AX), Y3
@@ -471,7 +495,7 @@ elements:
 	VMULPS       Y3, Y7, Y3
 	VADDPS       blocksbd92a906<>+0(SB), Y3, Y3
 	VPCMPEQD     Y7, Y7, Y7
-	VGATHERDPS   Y7, (BX)(Y4*4), Y5
+	VGATHERDPS   Y7, (SI)(Y4*4), Y5
 	VMULPS       Y5, Y3, Y3
 	VADDPS       Y3, Y1, Y1
 	VMOVUPS      32(AX), Y3
@@ -517,69 +541,76 @@ elements:
 	VMULPS       Y3, Y7, Y3
 	VADDPS       blocksbd92a906<>+0(SB), Y3, Y3
 	VPCMPEQD     Y7, Y7, Y7
-	VGATHERDPS   Y7, (BX)(Y4*4), Y6
+	VGATHERDPS   Y7, (SI)(Y4*4), Y6
 	VMULPS       Y6, Y3, Y3
 	VADDPS       Y3, Y2, Y2
 	ADDQ         $0x00000040, AX
 	SUBQ         $0x00000010, CX
 	JNZ          elements
-	VMOVUPS      Y1, (SI)
-	VMOVUPS      Y2, 32(SI)
+	VMOVUPS      Y1, (DI)
+	VMOVUPS      Y2, 32(DI)
+	ADDQ         $0x00000010, DX
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          candidate
 	VZEROUPPER
 	RET
 
-// func rangeErrorIntMinAVX512(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+// func rangeErrorIntMinAVX512(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rangeErrorIntMinAVX512(SB), NOSPLIT, $0-48
+TEXT ·rangeErrorIntMinAVX512(SB), NOSPLIT, $0-56
+	MOVQ         params+16(FP), DX
+	MOVQ         candidates+24(FP), BX
+	MOVQ         powers+40(FP), AX
+	MOVQ         lanes+48(FP), SI
+	MOVL         $0x00000001, CX
+	VPBROADCASTD CX, Z0
+	MOVL         $0x00007fff, CX
+	VPBROADCASTD CX, Z1
+	MOVL         $0xffff0000, CX
+	VPBROADCASTD CX, Z2
+	MOVL         $0x00000000, CX
+	VPBROADCASTD CX, Z3
+	MOVL         $0x41700000, CX
+	VPBROADCASTD CX, Z4
+	MOVL         $0x007fffff, CX
+	VPBROADCASTD CX, Z5
+	MOVL         $0x3f800000, CX
+	VPBROADCASTD CX, Z6
+	MOVL         $0x00000066, CX
+	VPBROADCASTD CX, Z7
+	MOVL         $0x0000001f, CX
+	VPBROADCASTD CX, Z8
+	MOVL         $0xbc884d0c, CX
+	VPBROADCASTD CX, Z9
+	MOVL         $0x3e26b604, CX
+	VPBROADCASTD CX, Z10
+	MOVL         $0x3f6ce859, CX
+	VPBROADCASTD CX, Z11
+	MOVL         $0xbd92a906, CX
+	VPBROADCASTD CX, Z12
+	VBROADCASTSS norm+32(FP), Z13
+	VMOVUPS      (AX), Z14
+	VMOVUPS      64(AX), Z15
+
+candidate:
 	MOVQ         w+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         params+16(FP), DX
-	MOVQ         powers+32(FP), BX
-	MOVQ         lanes+40(FP), SI
-	MOVL         $0x00000001, DI
-	VPBROADCASTD DI, Z0
-	MOVL         $0x00007fff, DI
-	VPBROADCASTD DI, Z1
-	MOVL         $0xffff0000, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0x00000000, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x41700000, DI
-	VPBROADCASTD DI, Z4
-	MOVL         $0x007fffff, DI
-	VPBROADCASTD DI, Z5
-	MOVL         $0x3f800000, DI
-	VPBROADCASTD DI, Z6
-	MOVL         $0x00000066, DI
-	VPBROADCASTD DI, Z7
-	MOVL         $0x0000001f, DI
-	VPBROADCASTD DI, Z8
-	MOVL         $0xbc884d0c, DI
-	VPBROADCASTD DI, Z9
-	MOVL         $0x3e26b604, DI
-	VPBROADCASTD DI, Z10
-	MOVL         $0x3f6ce859, DI
-	VPBROADCASTD DI, Z11
-	MOVL         $0xbd92a906, DI
-	VPBROADCASTD DI, Z12
-	VBROADCASTSS norm+24(FP), Z13
-	VBROADCASTSS (DX), Z14
-	VBROADCASTSS 4(DX), Z15
-	VBROADCASTSS 8(DX), Z16
-	VMOVUPS      (BX), Z17
-	VMOVUPS      64(BX), Z18
+	VBROADCASTSS (DX), Z16
+	VBROADCASTSS 4(DX), Z17
+	VBROADCASTSS 8(DX), Z18
 	VMOVUPS      (SI), Z19
 
 elements:
 	VMOVUPS   (AX), Z20
-	VSUBPS    Z16, Z20, Z21
-	VMULPS    Z15, Z21, Z21
+	VSUBPS    Z18, Z20, Z21
+	VMULPS    Z17, Z21, Z21
 	VMINPS    Z4, Z21, Z21
 	VMAXPS    Z3, Z21, Z21
 	VCVTPS2DQ Z21, Z21
 	VCVTDQ2PS Z21, Z21
-	VMULPS    Z14, Z21, Z21
-	VADDPS    Z16, Z21, Z21
+	VMULPS    Z16, Z21, Z21
+	VADDPS    Z18, Z21, Z21
 	VPSRLD    $0x10, Z21, Z22
 	VPANDD    Z0, Z22, Z22
 	VPADDD    Z1, Z21, Z21
@@ -599,65 +630,72 @@ elements:
 	VADDPS    Z11, Z22, Z22
 	VMULPS    Z20, Z22, Z20
 	VADDPS    Z12, Z20, Z20
-	VPERMI2PS Z18, Z17, Z21
+	VPERMI2PS Z15, Z14, Z21
 	VMULPS    Z21, Z20, Z20
 	VADDPS    Z20, Z19, Z19
 	ADDQ      $0x00000040, AX
 	SUBQ      $0x00000010, CX
 	JNZ       elements
 	VMOVUPS   Z19, (SI)
+	ADDQ      $0x00000010, DX
+	ADDQ      $0x00000040, SI
+	DECQ      BX
+	JNZ       candidate
 	VZEROUPPER
 	RET
 
-// func rangeErrorIntSymAVX512(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+// func rangeErrorIntSymAVX512(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rangeErrorIntSymAVX512(SB), NOSPLIT, $0-48
+TEXT ·rangeErrorIntSymAVX512(SB), NOSPLIT, $0-56
+	MOVQ         params+16(FP), DX
+	MOVQ         candidates+24(FP), BX
+	MOVQ         powers+40(FP), AX
+	MOVQ         lanes+48(FP), SI
+	MOVL         $0x00000001, CX
+	VPBROADCASTD CX, Z0
+	MOVL         $0x00007fff, CX
+	VPBROADCASTD CX, Z1
+	MOVL         $0xffff0000, CX
+	VPBROADCASTD CX, Z2
+	MOVL         $0xc1000000, CX
+	VPBROADCASTD CX, Z3
+	MOVL         $0x40e00000, CX
+	VPBROADCASTD CX, Z4
+	MOVL         $0x007fffff, CX
+	VPBROADCASTD CX, Z5
+	MOVL         $0x3f800000, CX
+	VPBROADCASTD CX, Z6
+	MOVL         $0x00000066, CX
+	VPBROADCASTD CX, Z7
+	MOVL         $0x0000001f, CX
+	VPBROADCASTD CX, Z8
+	MOVL         $0xbc884d0c, CX
+	VPBROADCASTD CX, Z9
+	MOVL         $0x3e26b604, CX
+	VPBROADCASTD CX, Z10
+	MOVL         $0x3f6ce859, CX
+	VPBROADCASTD CX, Z11
+	MOVL         $0xbd92a906, CX
+	VPBROADCASTD CX, Z12
+	VBROADCASTSS norm+32(FP), Z13
+	VMOVUPS      (AX), Z14
+	VMOVUPS      64(AX), Z15
+
+candidate:
 	MOVQ         w+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         params+16(FP), DX
-	MOVQ         powers+32(FP), BX
-	MOVQ         lanes+40(FP), SI
-	MOVL         $0x00000001, DI
-	VPBROADCASTD DI, Z0
-	MOVL         $0x00007fff, DI
-	VPBROADCASTD DI, Z1
-	MOVL         $0xffff0000, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0xc1000000, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x40e00000, DI
-	VPBROADCASTD DI, Z4
-	MOVL         $0x007fffff, DI
-	VPBROADCASTD DI, Z5
-	MOVL         $0x3f800000, DI
-	VPBROADCASTD DI, Z6
-	MOVL         $0x00000066, DI
-	VPBROADCASTD DI, Z7
-	MOVL         $0x0000001f, DI
-	VPBROADCASTD DI, Z8
-	MOVL         $0xbc884d0c, DI
-	VPBROADCASTD DI, Z9
-	MOVL         $0x3e26b604, DI
-	VPBROADCASTD DI, Z10
-	MOVL         $0x3f6ce859, DI
-	VPBROADCASTD DI, Z11
-	MOVL         $0xbd92a906, DI
-	VPBROADCASTD DI, Z12
-	VBROADCASTSS norm+24(FP), Z13
-	VBROADCASTSS (DX), Z14
-	VBROADCASTSS 4(DX), Z15
-	VMOVUPS      (BX), Z16
-	VMOVUPS      64(BX), Z17
+	VBROADCASTSS (DX), Z16
+	VBROADCASTSS 4(DX), Z17
 	VMOVUPS      (SI), Z18
 
 elements:
 	VMOVUPS   (AX), Z19
-	VMULPS    Z15, Z19, Z20
+	VMULPS    Z17, Z19, Z20
 	VMINPS    Z4, Z20, Z20
 	VMAXPS    Z3, Z20, Z20
 	VCVTPS2DQ Z20, Z20
 	VCVTDQ2PS Z20, Z20
-	VMULPS    Z14, Z20, Z20
+	VMULPS    Z16, Z20, Z20
 	VPSRLD    $0x10, Z20, Z21
 	VPANDD    Z0, Z21, Z21
 	VPADDD    Z1, Z20, Z20
@@ -677,62 +715,69 @@ elements:
 	VADDPS    Z11, Z21, Z21
 	VMULPS    Z19, Z21, Z19
 	VADDPS    Z12, Z19, Z19
-	VPERMI2PS Z17, Z16, Z20
+	VPERMI2PS Z15, Z14, Z20
 	VMULPS    Z20, Z19, Z19
 	VADDPS    Z19, Z18, Z18
 	ADDQ      $0x00000040, AX
 	SUBQ      $0x00000010, CX
 	JNZ       elements
 	VMOVUPS   Z18, (SI)
+	ADDQ      $0x00000010, DX
+	ADDQ      $0x00000040, SI
+	DECQ      BX
+	JNZ       candidate
 	VZEROUPPER
 	RET
 
-// func rangeErrorIntZeroAVX512(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+// func rangeErrorIntZeroAVX512(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rangeErrorIntZeroAVX512(SB), NOSPLIT, $0-48
+TEXT ·rangeErrorIntZeroAVX512(SB), NOSPLIT, $0-56
+	MOVQ         params+16(FP), DX
+	MOVQ         candidates+24(FP), BX
+	MOVQ         powers+40(FP), AX
+	MOVQ         lanes+48(FP), SI
+	MOVL         $0xc1000000, CX
+	VPBROADCASTD CX, Z0
+	MOVL         $0x40e00000, CX
+	VPBROADCASTD CX, Z1
+	MOVL         $0x007fffff, CX
+	VPBROADCASTD CX, Z2
+	MOVL         $0x3f800000, CX
+	VPBROADCASTD CX, Z3
+	MOVL         $0x00000066, CX
+	VPBROADCASTD CX, Z4
+	MOVL         $0x0000001f, CX
+	VPBROADCASTD CX, Z5
+	MOVL         $0xbc884d0c, CX
+	VPBROADCASTD CX, Z6
+	MOVL         $0x3e26b604, CX
+	VPBROADCASTD CX, Z7
+	MOVL         $0x3f6ce859, CX
+	VPBROADCASTD CX, Z8
+	MOVL         $0xbd92a906, CX
+	VPBROADCASTD CX, Z9
+	VBROADCASTSS norm+32(FP), Z10
+	VMOVUPS      (AX), Z11
+	VMOVUPS      64(AX), Z12
+
+candidate:
 	MOVQ         w+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         params+16(FP), DX
-	MOVQ         powers+32(FP), BX
-	MOVQ         lanes+40(FP), SI
-	MOVL         $0xc1000000, DI
-	VPBROADCASTD DI, Z0
-	MOVL         $0x40e00000, DI
-	VPBROADCASTD DI, Z1
-	MOVL         $0x007fffff, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0x3f800000, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x00000066, DI
-	VPBROADCASTD DI, Z4
-	MOVL         $0x0000001f, DI
-	VPBROADCASTD DI, Z5
-	MOVL         $0xbc884d0c, DI
-	VPBROADCASTD DI, Z6
-	MOVL         $0x3e26b604, DI
-	VPBROADCASTD DI, Z7
-	MOVL         $0x3f6ce859, DI
-	VPBROADCASTD DI, Z8
-	MOVL         $0xbd92a906, DI
-	VPBROADCASTD DI, Z9
-	VBROADCASTSS norm+24(FP), Z10
-	VBROADCASTSS (DX), Z11
-	VBROADCASTSS 4(DX), Z12
-	VBROADCASTSS 8(DX), Z13
-	VMOVUPS      (BX), Z14
-	VMOVUPS      64(BX), Z15
+	VBROADCASTSS (DX), Z13
+	VBROADCASTSS 4(DX), Z14
+	VBROADCASTSS 8(DX), Z15
 	VMOVUPS      (SI), Z16
 
 elements:
 	VMOVUPS   (AX), Z17
-	VMULPS    Z12, Z17, Z18
-	VADDPS    Z13, Z18, Z18
+	VMULPS    Z14, Z17, Z18
+	VADDPS    Z15, Z18, Z18
 	VMINPS    Z1, Z18, Z18
 	VMAXPS    Z0, Z18, Z18
 	VCVTPS2DQ Z18, Z18
 	VCVTDQ2PS Z18, Z18
-	VSUBPS    Z13, Z18, Z18
-	VMULPS    Z11, Z18, Z18
+	VSUBPS    Z15, Z18, Z18
+	VMULPS    Z13, Z18, Z18
 	VSUBPS    Z18, Z17, Z17
 	VMULPS    Z10, Z17, Z17
 	VMULPS    Z17, Z17, Z17
@@ -747,67 +792,74 @@ elements:
 	VADDPS    Z8, Z19, Z19
 	VMULPS    Z17, Z19, Z17
 	VADDPS    Z9, Z17, Z17
-	VPERMI2PS Z15, Z14, Z18
+	VPERMI2PS Z12, Z11, Z18
 	VMULPS    Z18, Z17, Z17
 	VADDPS    Z17, Z16, Z16
 	ADDQ      $0x00000040, AX
 	SUBQ      $0x00000010, CX
 	JNZ       elements
 	VMOVUPS   Z16, (SI)
+	ADDQ      $0x00000010, DX
+	ADDQ      $0x00000040, SI
+	DECQ      BX
+	JNZ       candidate
 	VZEROUPPER
 	RET
 
-// func rangeErrorIntZeroBF16AVX512(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+// func rangeErrorIntZeroBF16AVX512(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rangeErrorIntZeroBF16AVX512(SB), NOSPLIT, $0-48
+TEXT ·rangeErrorIntZeroBF16AVX512(SB), NOSPLIT, $0-56
+	MOVQ         params+16(FP), DX
+	MOVQ         candidates+24(FP), BX
+	MOVQ         powers+40(FP), AX
+	MOVQ         lanes+48(FP), SI
+	MOVL         $0x00000001, CX
+	VPBROADCASTD CX, Z0
+	MOVL         $0x00007fff, CX
+	VPBROADCASTD CX, Z1
+	MOVL         $0xffff0000, CX
+	VPBROADCASTD CX, Z2
+	MOVL         $0xc1000000, CX
+	VPBROADCASTD CX, Z3
+	MOVL         $0x40e00000, CX
+	VPBROADCASTD CX, Z4
+	MOVL         $0x007fffff, CX
+	VPBROADCASTD CX, Z5
+	MOVL         $0x3f800000, CX
+	VPBROADCASTD CX, Z6
+	MOVL         $0x00000066, CX
+	VPBROADCASTD CX, Z7
+	MOVL         $0x0000001f, CX
+	VPBROADCASTD CX, Z8
+	MOVL         $0xbc884d0c, CX
+	VPBROADCASTD CX, Z9
+	MOVL         $0x3e26b604, CX
+	VPBROADCASTD CX, Z10
+	MOVL         $0x3f6ce859, CX
+	VPBROADCASTD CX, Z11
+	MOVL         $0xbd92a906, CX
+	VPBROADCASTD CX, Z12
+	VBROADCASTSS norm+32(FP), Z13
+	VMOVUPS      (AX), Z14
+	VMOVUPS      64(AX), Z15
+
+candidate:
 	MOVQ         w+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         params+16(FP), DX
-	MOVQ         powers+32(FP), BX
-	MOVQ         lanes+40(FP), SI
-	MOVL         $0x00000001, DI
-	VPBROADCASTD DI, Z0
-	MOVL         $0x00007fff, DI
-	VPBROADCASTD DI, Z1
-	MOVL         $0xffff0000, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0xc1000000, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x40e00000, DI
-	VPBROADCASTD DI, Z4
-	MOVL         $0x007fffff, DI
-	VPBROADCASTD DI, Z5
-	MOVL         $0x3f800000, DI
-	VPBROADCASTD DI, Z6
-	MOVL         $0x00000066, DI
-	VPBROADCASTD DI, Z7
-	MOVL         $0x0000001f, DI
-	VPBROADCASTD DI, Z8
-	MOVL         $0xbc884d0c, DI
-	VPBROADCASTD DI, Z9
-	MOVL         $0x3e26b604, DI
-	VPBROADCASTD DI, Z10
-	MOVL         $0x3f6ce859, DI
-	VPBROADCASTD DI, Z11
-	MOVL         $0xbd92a906, DI
-	VPBROADCASTD DI, Z12
-	VBROADCASTSS norm+24(FP), Z13
-	VBROADCASTSS (DX), Z14
-	VBROADCASTSS 4(DX), Z15
-	VBROADCASTSS 8(DX), Z16
-	VMOVUPS      (BX), Z17
-	VMOVUPS      64(BX), Z18
+	VBROADCASTSS (DX), Z16
+	VBROADCASTSS 4(DX), Z17
+	VBROADCASTSS 8(DX), Z18
 	VMOVUPS      (SI), Z19
 
 elements:
 	VMOVUPS   (AX), Z20
-	VMULPS    Z15, Z20, Z21
+	VMULPS    Z17, Z20, Z21
 	VPSRLD    $0x10, Z21, Z22
 	VPANDD    Z0, Z22, Z22
 	VPADDD    Z1, Z21, Z21
 	VPADDD    Z21, Z22, Z21
 	VPANDD    Z2, Z21, Z21
-	VADDPS    Z16, Z21, Z21
+	VADDPS    Z18, Z21, Z21
 	VPSRLD    $0x10, Z21, Z22
 	VPANDD    Z0, Z22, Z22
 	VPADDD    Z1, Z21, Z21
@@ -817,8 +869,8 @@ elements:
 	VMAXPS    Z3, Z21, Z21
 	VCVTPS2DQ Z21, Z21
 	VCVTDQ2PS Z21, Z21
-	VSUBPS    Z16, Z21, Z21
-	VMULPS    Z14, Z21, Z21
+	VSUBPS    Z18, Z21, Z21
+	VMULPS    Z16, Z21, Z21
 	VPSRLD    $0x10, Z21, Z22
 	VPANDD    Z0, Z22, Z22
 	VPADDD    Z1, Z21, Z21
@@ -838,12 +890,16 @@ elements:
 	VADDPS    Z11, Z22, Z22
 	VMULPS    Z20, Z22, Z20
 	VADDPS    Z12, Z20, Z20
-	VPERMI2PS Z18, Z17, Z21
+	VPERMI2PS Z15, Z14, Z21
 	VMULPS    Z21, Z20, Z20
 	VADDPS    Z20, Z19, Z19
 	ADDQ      $0x00000040, AX
 	SUBQ      $0x00000010, CX
 	JNZ       elements
 	VMOVUPS   Z19, (SI)
+	ADDQ      $0x00000010, DX
+	ADDQ      $0x00000040, SI
+	DECQ      BX
+	JNZ       candidate
 	VZEROUPPER
 	RET

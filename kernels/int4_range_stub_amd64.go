@@ -4,42 +4,42 @@
 
 package kernels
 
-// rangeErrorIntMinAVX2 is rangeErrorRef by ruleIntMin of n finite elements, a positive multiple of 16. powers is rangePower.
+// rangeErrorIntMinAVX2 is rangeErrorRef by ruleIntMin of n finite elements, a positive multiple of 16, under one candidate or more. powers is rangePower.
 //
 //go:noescape
-func rangeErrorIntMinAVX2(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+func rangeErrorIntMinAVX2(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 
-// rangeErrorIntSymAVX2 is rangeErrorRef by ruleIntSym of n finite elements, a positive multiple of 16. powers is rangePower.
+// rangeErrorIntSymAVX2 is rangeErrorRef by ruleIntSym of n finite elements, a positive multiple of 16, under one candidate or more. powers is rangePower.
 //
 //go:noescape
-func rangeErrorIntSymAVX2(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+func rangeErrorIntSymAVX2(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 
-// rangeErrorIntZeroAVX2 is rangeErrorRef by ruleIntZero of n finite elements, a positive multiple of 16. powers is rangePower.
+// rangeErrorIntZeroAVX2 is rangeErrorRef by ruleIntZero of n finite elements, a positive multiple of 16, under one candidate or more. powers is rangePower.
 //
 //go:noescape
-func rangeErrorIntZeroAVX2(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+func rangeErrorIntZeroAVX2(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 
-// rangeErrorIntZeroBF16AVX2 is rangeErrorRef by ruleIntZeroBF16 of n finite elements, a positive multiple of 16. powers is rangePower.
+// rangeErrorIntZeroBF16AVX2 is rangeErrorRef by ruleIntZeroBF16 of n finite elements, a positive multiple of 16, under one candidate or more. powers is rangePower.
 //
 //go:noescape
-func rangeErrorIntZeroBF16AVX2(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+func rangeErrorIntZeroBF16AVX2(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 
-// rangeErrorIntMinAVX512 is rangeErrorRef by ruleIntMin of n finite elements, a positive multiple of 16. powers is rangePower.
+// rangeErrorIntMinAVX512 is rangeErrorRef by ruleIntMin of n finite elements, a positive multiple of 16, under one candidate or more. powers is rangePower.
 //
 //go:noescape
-func rangeErrorIntMinAVX512(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+func rangeErrorIntMinAVX512(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 
-// rangeErrorIntSymAVX512 is rangeErrorRef by ruleIntSym of n finite elements, a positive multiple of 16. powers is rangePower.
+// rangeErrorIntSymAVX512 is rangeErrorRef by ruleIntSym of n finite elements, a positive multiple of 16, under one candidate or more. powers is rangePower.
 //
 //go:noescape
-func rangeErrorIntSymAVX512(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+func rangeErrorIntSymAVX512(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 
-// rangeErrorIntZeroAVX512 is rangeErrorRef by ruleIntZero of n finite elements, a positive multiple of 16. powers is rangePower.
+// rangeErrorIntZeroAVX512 is rangeErrorRef by ruleIntZero of n finite elements, a positive multiple of 16, under one candidate or more. powers is rangePower.
 //
 //go:noescape
-func rangeErrorIntZeroAVX512(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+func rangeErrorIntZeroAVX512(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)
 
-// rangeErrorIntZeroBF16AVX512 is rangeErrorRef by ruleIntZeroBF16 of n finite elements, a positive multiple of 16. powers is rangePower.
+// rangeErrorIntZeroBF16AVX512 is rangeErrorRef by ruleIntZeroBF16 of n finite elements, a positive multiple of 16, under one candidate or more. powers is rangePower.
 //
 //go:noescape
-func rangeErrorIntZeroBF16AVX512(w *float32, n int, params *float32, norm float32, powers *float32, lanes *float32)
+func rangeErrorIntZeroBF16AVX512(w *float32, n int, params *float32, candidates int, norm float32, powers *float32, lanes *float32)

@@ -49,11 +49,11 @@ func (g *blockGen) rangeError(r encodeRule) {
 	g.Function(name)
 	g.Attributes(build.NOSPLIT)
 	g.Pragma("noescape")
-	g.Doc(name + " is rangeErrorRef by rule" + r.name + " of n finite elements, a positive multiple of 16. powers is rangePower.")
-	g.SignatureExpr("func(w *float32, n int, params *float32, norm float32, powers, lanes *float32)")
-	w := g.Load(g.Param("w"), g.GP64()).(reg.GPVirtual)
-	n := g.Load(g.Param("n"), g.GP64()).(reg.GPVirtual)
+	g.Doc(name + " is rangeErrorRef by rule" + r.name + " of n finite elements, a positive multiple of 16, under one candidate or more. powers is rangePower.")
+	g.SignatureExpr("func(w *float32, n int, params *float32, candidates int, norm float32, powers, lanes *float32)")
+	w, n := g.GP64(), g.GP64()
 	params := g.Load(g.Param("params"), g.GP64()).(reg.GPVirtual)
+	candidates := g.Load(g.Param("candidates"), g.GP64()).(reg.GPVirtual)
 	powers := g.Load(g.Param("powers"), g.GP64()).(reg.GPVirtual)
 	lanes := g.Load(g.Param("lanes"), g.GP64()).(reg.GPVirtual)
 	if r.roundX || r.roundQ {
@@ -68,17 +68,22 @@ func (g *blockGen) rangeError(r encodeRule) {
 	for _, c := range rangeCoefficients {
 		g.prepare(math.Float32bits(c))
 	}
-	p := g.newParams(params)
 	norm := g.new()
 	g.VBROADCASTSS(g.param("norm"), norm)
 	var table [2]reg.VecVirtual
+	if g.wide() {
+		table = [2]reg.VecVirtual{g.load(operand.Mem{Base: powers}), g.load(operand.Mem{Base: powers, Disp: 64})}
+	}
+	g.Label("candidate")
+	g.Load(g.Param("w"), w)
+	g.Load(g.Param("n"), n)
+	p := g.newParams(params)
 	if g.wide() {
 		p.hold(paramStep)
 		p.hold(paramInverse)
 		if r.minimum || r.zero {
 			p.hold(paramOffset)
 		}
-		table = [2]reg.VecVirtual{g.load(operand.Mem{Base: powers}), g.load(operand.Mem{Base: powers, Disp: 64})}
 	}
 	parts := 16 / g.v.lanes
 	acc := make([]reg.VecVirtual, parts)
@@ -100,6 +105,10 @@ func (g *blockGen) rangeError(r encodeRule) {
 	for i := range acc {
 		g.VMOVUPS(acc[i], operand.Mem{Base: lanes, Disp: 32 * i})
 	}
+	g.ADDQ(operand.U32(paramSize), params)
+	g.ADDQ(operand.U32(64), lanes)
+	g.DECQ(candidates)
+	g.JNZ(operand.LabelRef("candidate"))
 	g.VZEROUPPER()
 	g.RET()
 }
