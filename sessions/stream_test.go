@@ -126,7 +126,7 @@ func tapPayloads(t *testing.T, path string) map[string]string {
 	return got
 }
 
-var streamVariants = []string{"nvfp4", "nvfp4+mse", "nvfp4+4over6"}
+var streamVariants = []string{"nvfp4", "nvfp4+mse", "nvfp4+4over6", "mxfp4", "fp8", "fp8-channel", "fp8-block128", "int4-g32", "int4-g128-sym+range"}
 
 // TestMemoryDoesNotChangeARecord: the same bytes are recorded whether a tensor is
 // in memory as a whole, together with others, or a few rows at a time.
