@@ -42,7 +42,7 @@ func (d folder) join(ctx context.Context, read bool) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("%w %s: %w", ErrOutput, d.path(planName), err)
 	}
-	missing, shards, err := d.parts(digestOf(text))
+	missing, shards, err := d.parts(digestOf(text), len(plan.Shards))
 	switch {
 	case isMissing(err) && d.joinedMeanwhile():
 		return Result{Whole: true}, nil
@@ -77,8 +77,9 @@ func (d folder) joinedMeanwhile() bool {
 	return err == nil
 }
 
-// parts reads what the parts have finished.
-func (d folder) parts(digest string) (missing []int, shards map[string]partShard, err error) {
+// parts reads what the parts have finished; there are no more of them than
+// shards.
+func (d folder) parts(digest string, most int) (missing []int, shards map[string]partShard, err error) {
 	marks, err := filepath.Glob(filepath.Join(escapeGlob(d.dir), partMarks))
 	if err != nil {
 		return nil, nil, systemError(d.dir, err)
@@ -92,6 +93,8 @@ func (d folder) parts(digest string) (missing []int, shards map[string]partShard
 			return nil, nil, err
 		case p.Plan != digest:
 			return nil, nil, fmt.Errorf("%w %s: is a part of another export", ErrOutput, path)
+		case p.Of < 1 || p.Of > most || p.Part < 1 || p.Part > p.Of:
+			return nil, nil, fmt.Errorf("%w %s: is part %d of %d of an export of %d shards", ErrOutput, path, p.Part, p.Of, most)
 		case of != 0 && p.Of != of:
 			return nil, nil, fmt.Errorf("%w %s: is one of %d parts, another file says %d", ErrOutput, path, p.Of, of)
 		}

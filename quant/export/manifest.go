@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -109,6 +110,21 @@ func decodePlan(text []byte) (planFile, error) {
 	}
 	if f.Version != planVersion {
 		return f, fmt.Errorf("is version %d of an export's plan, this program knows %d", f.Version, planVersion)
+	}
+	var names []string
+	for _, s := range f.Shards {
+		names = append(names, s.Name)
+	}
+	for _, t := range f.Texts {
+		names = append(names, t.Name)
+	}
+	for _, s := range f.Side {
+		names = append(names, s.Name)
+	}
+	for _, name := range names {
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return f, fmt.Errorf("names a file %q outside the folder", name)
+		}
 	}
 	return f, nil
 }

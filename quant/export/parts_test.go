@@ -149,6 +149,14 @@ func TestJoinRefuses(t *testing.T) {
 			}
 			return err
 		}, "another export"},
+		"a part beyond": {func(dir string) error {
+			text := `{"plan": "` + p.Digest() + `", "part": 1, "of": 2000000000, "done": true}`
+			return os.WriteFile(filepath.Join(dir, partName(2, 3)), []byte(text), 0o666)
+		}, "2000000000"},
+		"a plan that leads out": {func(dir string) error {
+			text := `{"quantscope_export": 1, "texts": [{"name": "../config.json", "text": "x"}]}`
+			return os.WriteFile(filepath.Join(dir, planName), []byte(text), 0o666)
+		}, "../config.json"},
 		"a broken mark": {func(dir string) error { return os.WriteFile(filepath.Join(dir, partName(2, 3)), []byte("{"), 0o666) }, partName(2, 3)},
 		"a broken plan": {func(dir string) error { return os.WriteFile(filepath.Join(dir, planName), []byte("{}"), 0o666) }, planName},
 	} {
