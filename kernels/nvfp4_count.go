@@ -17,6 +17,10 @@ type nvfp4Clips struct {
 	largest [16]uint32              // parts of the largest amax
 	lanes   [3][8]float64           // see nvfp4Tap
 	depth   [DepthBins]int64        // from the third bin on
+	step    [16]float32             // the largest steps of a run's blocks, by lane
+	wild    uint32                  // 0 where no element of the run is 7 steps or more
+	counted bool                    // step and wild are of the run that is to be encoded
+	far     bool                    // an element of a run that was taken for tame was off by a step
 }
 
 // Places in nvfp4Clips.counts.
@@ -62,12 +66,35 @@ func (c *nvfp4Clips) fold(t *nvfp4Tap, padding int) {
 	*n = [8]int64{}
 }
 
-// massAbove is Σw² over the elements of a block above a limit, in their order.
-func massAbove(w *nvfp4Block, limit float64) (mass float64) {
-	for _, v := range w {
-		if x := float64(v); math.Abs(x) > limit {
-			mass += x * x
+// Kinds of runs, each the one before and more.
+const (
+	anyRun = iota
+	tame   // no element is 7 steps or more, and so none is off by more than a step and its and the code's rounding
+	calm   // no element can be further off than the worst so far
+)
+
+// kind is that of the run that was counted last and not encoded yet. worst is
+// the largest |w−q| so far.
+func (c *nvfp4Clips) kind(worst float64) int {
+	if !c.counted || c.wild != 0 || c.far {
+		return anyRun
+	}
+	for _, step := range c.step {
+		if 1.001*float64(step) > worst {
+			return tame
 		}
 	}
-	return mass
+	return calm
+}
+
+// massAbove is Σw² over the elements of a block above a limit. Pairs of elements
+// go to lanes as in nvfp4Tap.
+func massAbove(w *nvfp4Block, limit float64) float64 {
+	var lanes [8]float64
+	for i, v := range w {
+		if x := float64(v); math.Abs(x) > limit {
+			lanes[i/2] += x * x
+		}
+	}
+	return addLanes(&lanes)
 }

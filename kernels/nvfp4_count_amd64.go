@@ -60,15 +60,15 @@ func (k countKernels) count(j *nvfp4Job, src []byte, amax []uint32, scales, choi
 	}
 	t := &j.tap
 	c, groups := k.prepare(j, amax)
-	copy(c.scales[:], scales[:n])
+	scales = scales[:n]
+	copy(c.scales[:], scales)
 	c.bits = [len(c.bits)]uint64{}
-	k.clips(groups, &j.steps[0], &c.amax[0])
-	stride := BlockNVFP4 * j.element.Size()
-	var w nvfp4Block
-	for _, i := range c.crowded[:c.findCrowded(j.element, src[:n*stride])] {
-		w.load(j.element, src[int(i)*stride:])
-		c.mass[i] = massAbove(&w, MaxE2M1*float64(c.steps[i]))
+	for i := n; i < groups*countGroup; i++ {
+		c.scales[i] = 1
 	}
+	k.clips(groups, &j.steps[0], &c.amax[0])
+	c.counted = true
+	c.crowdedMass(j.element, src[:n*BlockNVFP4*j.element.Size()])
 	k.depths(groups, &c.amax[0])
 	if c.counts[clipsZero] > int64(groups*countGroup-n) {
 		for i, a := range amax {
@@ -79,7 +79,14 @@ func (k countKernels) count(j *nvfp4Job, src []byte, amax []uint32, scales, choi
 	}
 	c.fold(t, groups*countGroup-n)
 	t.blocks += int64(n)
-	for _, s := range scales[:n] {
+	// By turns, since neighbours often have the same scale, and one increment
+	// would wait for the other.
+	for len(scales) >= 2 {
+		t.scaleCodes[scales[0]&127]++
+		t.otherScaleCodes[scales[1]&127]++
+		scales = scales[2:]
+	}
+	for _, s := range scales {
 		t.scaleCodes[s&127]++
 	}
 	if !j.searches() {
@@ -91,12 +98,18 @@ func (k countKernels) count(j *nvfp4Job, src []byte, amax []uint32, scales, choi
 	}
 }
 
-// findCrowded lists the clipped blocks with more than one element above their
-// limit.
-func (c *nvfp4Clips) findCrowded(e Element, src []byte) int {
+// crowdedMass corrects the mass of clipped blocks with more than one element
+// above their limit.
+func (c *nvfp4Clips) crowdedMass(e Element, src []byte) {
 	switch e {
 	case F32:
-		return nvfp4CrowdedFloats(len(c.bits), &src[0], &c.amax[0])
+		if n := nvfp4CrowdedFloats(len(c.bits), &src[0], &c.amax[0]); n > 0 {
+			nvfp4CrowdedMassF32(n, &src[0], &c.amax[0])
+		}
+	case BF16:
+		if n := nvfp4CrowdedWords(len(c.bits), &src[0], &c.amax[0]); n > 0 {
+			nvfp4CrowdedMassBF16(n, &src[0], &c.amax[0])
+		}
 	case F16:
 		for word, left := range c.bits {
 			for ; left != 0; left &= left - 1 {
@@ -104,6 +117,11 @@ func (c *nvfp4Clips) findCrowded(e Element, src []byte) int {
 				*limit = uint32(floorF16(*limit)) << 16
 			}
 		}
+		n := nvfp4CrowdedWords(len(c.bits), &src[0], &c.amax[0])
+		var w nvfp4Block
+		for _, i := range c.crowded[:n] {
+			w.load(e, src[int(i)*BlockNVFP4*e.Size():])
+			c.mass[i] = massAbove(&w, MaxE2M1*float64(c.steps[i]))
+		}
 	}
-	return nvfp4CrowdedWords(len(c.bits), &src[0], &c.amax[0])
 }

@@ -222,88 +222,103 @@ TEXT ·nvfp4ClipsAVX2(SB), NOSPLIT, $0-24
 	MOVL         $0x40c00000, R12
 	VMOVD        R12, X5
 	VPBROADCASTD X5, Y5
-	VMOVUPS      6752(R9), Y6
-	VMOVUPS      6784(R9), Y7
+	MOVL         $0x40dccccd, R12
+	VMOVD        R12, X6
+	VPBROADCASTD X6, Y6
+	VMOVUPS      Y0, Y7
+	XORL         R12, R12
+	VMOVUPS      6752(R9), Y8
+	VMOVUPS      6784(R9), Y9
 
 loop:
-	VMOVUPS      (R9), Y8
-	VMOVUPS      1024(R9), Y9
-	VCMPPS       $0x1e, Y0, Y8, Y10
-	VMOVMSKPS    Y10, R12
-	VCMPPS       $0x1e, Y3, Y9, Y10
-	VMOVMSKPS    Y10, R13
-	VCMPPS       $0x12, Y4, Y9, Y9
-	VMOVMSKPS    Y9, R14
-	ANDL         R12, R13
-	ANDL         R12, R14
+	VMOVUPS      (R9), Y10
+	VMOVUPS      1024(R9), Y11
+	VCMPPS       $0x1e, Y0, Y10, Y12
+	VMOVMSKPS    Y12, R13
+	VCMPPS       $0x1e, Y3, Y11, Y12
+	VMOVMSKPS    Y12, R14
+	VCMPPS       $0x12, Y4, Y11, Y11
+	VMOVMSKPS    Y11, R15
+	ANDL         R13, R14
+	ANDL         R13, R15
+	POPCNTL      R14, R14
+	ADDQ         R14, DI
+	POPCNTL      R15, R14
+	ADDQ         R14, R8
+	XORL         $0x000000ff, R13
 	POPCNTL      R13, R13
-	ADDQ         R13, DI
-	POPCNTL      R14, R13
-	ADDQ         R13, R8
-	XORL         $0x000000ff, R12
-	POPCNTL      R12, R12
-	ADDQ         R12, SI
-	VPMAXUD      Y8, Y6, Y6
-	VPMOVZXBD    (R10), Y9
-	VPCMPEQD     Y10, Y10, Y10
-	VGATHERDPS   Y10, (CX)(Y9*4), Y1
+	ADDQ         R13, SI
+	VPMAXUD      Y10, Y8, Y8
+	VPMOVZXBD    (R10), Y11
+	VPCMPEQD     Y12, Y12, Y12
+	VGATHERDPS   Y12, (CX)(Y11*4), Y1
 	VMOVUPS      Y1, 2048(R9)
-	VMOVAPS      Y8, Y8
-	VFNMADD231PS Y5, Y1, Y8
-	VCMPPS       $0x1e, Y0, Y8, Y8
-	VMOVMSKPS    Y8, R12
-	MOVB         R12, (BX)
-	VMULPS       Y5, Y1, Y8
-	VMOVAPS      Y8, Y9
-	VFMSUB231PS  Y5, Y1, Y9
-	VPSRAD       $0x1f, Y9, Y9
-	VPADDD       Y9, Y8, Y8
-	VMOVUPS      Y8, 3072(R9)
-	VCVTPS2PD    (R9), Y8
-	VMULPD       Y8, Y8, Y8
-	VMOVUPD      Y8, (R11)
-	VCVTPS2PD    16(R9), Y8
-	VMULPD       Y8, Y8, Y8
-	VMOVUPD      Y8, 32(R11)
-	VMOVUPS      32(R9), Y8
-	VMOVUPS      1056(R9), Y9
-	VCMPPS       $0x1e, Y0, Y8, Y10
-	VMOVMSKPS    Y10, R12
-	VCMPPS       $0x1e, Y3, Y9, Y10
+	VPMAXUD      Y1, Y7, Y7
+	VMULPS       Y6, Y1, Y11
+	VCMPPS       $0x1d, Y11, Y10, Y11
+	VMOVMSKPS    Y11, R13
+	ORL          R13, R12
+	VMOVAPS      Y10, Y10
+	VFNMADD231PS Y5, Y1, Y10
+	VCMPPS       $0x1e, Y0, Y10, Y10
 	VMOVMSKPS    Y10, R13
-	VCMPPS       $0x12, Y4, Y9, Y9
-	VMOVMSKPS    Y9, R14
-	ANDL         R12, R13
-	ANDL         R12, R14
+	MOVB         R13, (BX)
+	VMULPS       Y5, Y1, Y10
+	VMOVAPS      Y10, Y11
+	VFMSUB231PS  Y5, Y1, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPADDD       Y11, Y10, Y10
+	VMOVUPS      Y10, 3072(R9)
+	VCVTPS2PD    (R9), Y10
+	VMULPD       Y10, Y10, Y10
+	VMOVUPD      Y10, (R11)
+	VCVTPS2PD    16(R9), Y10
+	VMULPD       Y10, Y10, Y10
+	VMOVUPD      Y10, 32(R11)
+	VMOVUPS      32(R9), Y10
+	VMOVUPS      1056(R9), Y11
+	VCMPPS       $0x1e, Y0, Y10, Y12
+	VMOVMSKPS    Y12, R13
+	VCMPPS       $0x1e, Y3, Y11, Y12
+	VMOVMSKPS    Y12, R14
+	VCMPPS       $0x12, Y4, Y11, Y11
+	VMOVMSKPS    Y11, R15
+	ANDL         R13, R14
+	ANDL         R13, R15
+	POPCNTL      R14, R14
+	ADDQ         R14, DI
+	POPCNTL      R15, R14
+	ADDQ         R14, R8
+	XORL         $0x000000ff, R13
 	POPCNTL      R13, R13
-	ADDQ         R13, DI
-	POPCNTL      R14, R13
-	ADDQ         R13, R8
-	XORL         $0x000000ff, R12
-	POPCNTL      R12, R12
-	ADDQ         R12, SI
-	VPMAXUD      Y8, Y7, Y7
-	VPMOVZXBD    8(R10), Y9
-	VPCMPEQD     Y10, Y10, Y10
-	VGATHERDPS   Y10, (CX)(Y9*4), Y2
+	ADDQ         R13, SI
+	VPMAXUD      Y10, Y9, Y9
+	VPMOVZXBD    8(R10), Y11
+	VPCMPEQD     Y12, Y12, Y12
+	VGATHERDPS   Y12, (CX)(Y11*4), Y2
 	VMOVUPS      Y2, 2080(R9)
-	VMOVAPS      Y8, Y8
-	VFNMADD231PS Y5, Y2, Y8
-	VCMPPS       $0x1e, Y0, Y8, Y8
-	VMOVMSKPS    Y8, R12
-	MOVB         R12, 1(BX)
-	VMULPS       Y5, Y2, Y8
-	VMOVAPS      Y8, Y9
-	VFMSUB231PS  Y5, Y2, Y9
-	VPSRAD       $0x1f, Y9, Y9
-	VPADDD       Y9, Y8, Y8
-	VMOVUPS      Y8, 3104(R9)
-	VCVTPS2PD    32(R9), Y8
-	VMULPD       Y8, Y8, Y8
-	VMOVUPD      Y8, 64(R11)
-	VCVTPS2PD    48(R9), Y8
-	VMULPD       Y8, Y8, Y8
-	VMOVUPD      Y8, 96(R11)
+	VPMAXUD      Y2, Y7, Y7
+	VMULPS       Y6, Y2, Y11
+	VCMPPS       $0x1d, Y11, Y10, Y11
+	VMOVMSKPS    Y11, R13
+	ORL          R13, R12
+	VMOVAPS      Y10, Y10
+	VFNMADD231PS Y5, Y2, Y10
+	VCMPPS       $0x1e, Y0, Y10, Y10
+	VMOVMSKPS    Y10, R13
+	MOVB         R13, 1(BX)
+	VMULPS       Y5, Y2, Y10
+	VMOVAPS      Y10, Y11
+	VFMSUB231PS  Y5, Y2, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPADDD       Y11, Y10, Y10
+	VMOVUPS      Y10, 3104(R9)
+	VCVTPS2PD    32(R9), Y10
+	VMULPD       Y10, Y10, Y10
+	VMOVUPD      Y10, 64(R11)
+	VCVTPS2PD    48(R9), Y10
+	VMULPD       Y10, Y10, Y10
+	VMOVUPD      Y10, 96(R11)
 	ADDQ         $0x40, R9
 	ADDQ         $0x10, R10
 	ADDQ         $0x00000080, R11
@@ -313,8 +328,10 @@ loop:
 	MOVQ         SI, 6688(DX)
 	MOVQ         DI, 6696(DX)
 	MOVQ         R8, 6704(DX)
-	VMOVUPS      Y6, 6752(DX)
-	VMOVUPS      Y7, 6784(DX)
+	VMOVUPS      Y7, 7168(DX)
+	MOVL         R12, 7232(DX)
+	VMOVUPS      Y8, 6752(DX)
+	VMOVUPS      Y9, 6784(DX)
 	VZEROUPPER
 	RET
 
@@ -881,44 +898,54 @@ TEXT ·nvfp4ClipsAVX512(SB), NOSPLIT, $0-24
 	MOVL         $0x40c00000, R12
 	VMOVD        R12, X4
 	VPBROADCASTD X4, Z4
-	VMOVUPS      6752(R9), Z5
+	MOVL         $0x40dccccd, R12
+	VMOVD        R12, X5
+	VPBROADCASTD X5, Z5
+	VMOVUPS      Z0, Z6
+	XORL         R12, R12
+	VMOVUPS      6752(R9), Z7
 
 loop:
-	VMOVUPS       (R9), Z6
-	VMOVUPS       1024(R9), Z7
-	VCMPPS        $0x1e, Z0, Z6, K1
-	KMOVW         K1, R12
-	VCMPPS        $0x1e, Z2, Z7, K1
+	VMOVUPS       (R9), Z8
+	VMOVUPS       1024(R9), Z9
+	VCMPPS        $0x1e, Z0, Z8, K1
 	KMOVW         K1, R13
-	VCMPPS        $0x12, Z3, Z7, K1
+	VCMPPS        $0x1e, Z2, Z9, K1
 	KMOVW         K1, R14
-	ANDL          R12, R13
-	ANDL          R12, R14
+	VCMPPS        $0x12, Z3, Z9, K1
+	KMOVW         K1, R15
+	ANDL          R13, R14
+	ANDL          R13, R15
+	POPCNTL       R14, R14
+	ADDQ          R14, DI
+	POPCNTL       R15, R14
+	ADDQ          R14, R8
+	XORL          $0x0000ffff, R13
 	POPCNTL       R13, R13
-	ADDQ          R13, DI
-	POPCNTL       R14, R13
-	ADDQ          R13, R8
-	XORL          $0x0000ffff, R12
-	POPCNTL       R12, R12
-	ADDQ          R12, SI
-	VPMAXUD       Z6, Z5, Z5
-	VPMOVZXBD     (R10), Z7
+	ADDQ          R13, SI
+	VPMAXUD       Z8, Z7, Z7
+	VPMOVZXBD     (R10), Z9
 	KXNORW        K2, K2, K2
-	VGATHERDPS    (CX)(Z7*4), K2, Z1
+	VGATHERDPS    (CX)(Z9*4), K2, Z1
 	VMOVUPS       Z1, 2048(R9)
-	VMOVAPS       Z6, Z6
-	VFNMADD231PS  Z4, Z1, Z6
-	VCMPPS        $0x1e, Z0, Z6, K1
-	KMOVW         K1, R12
-	MOVW          R12, (BX)
-	VMULPS.RD_SAE Z4, Z1, Z6
-	VMOVUPS       Z6, 3072(R9)
-	VCVTPS2PD     (R9), Z6
-	VMULPD        Z6, Z6, Z6
-	VMOVUPD       Z6, (R11)
-	VCVTPS2PD     32(R9), Z6
-	VMULPD        Z6, Z6, Z6
-	VMOVUPD       Z6, 64(R11)
+	VPMAXUD       Z1, Z6, Z6
+	VMULPS        Z5, Z1, Z9
+	VCMPPS        $0x1d, Z9, Z8, K1
+	KMOVW         K1, R13
+	ORL           R13, R12
+	VMOVAPS       Z8, Z8
+	VFNMADD231PS  Z4, Z1, Z8
+	VCMPPS        $0x1e, Z0, Z8, K1
+	KMOVW         K1, R13
+	MOVW          R13, (BX)
+	VMULPS.RD_SAE Z4, Z1, Z8
+	VMOVUPS       Z8, 3072(R9)
+	VCVTPS2PD     (R9), Z8
+	VMULPD        Z8, Z8, Z8
+	VMOVUPD       Z8, (R11)
+	VCVTPS2PD     32(R9), Z8
+	VMULPD        Z8, Z8, Z8
+	VMOVUPD       Z8, 64(R11)
 	ADDQ          $0x40, R9
 	ADDQ          $0x10, R10
 	ADDQ          $0x00000080, R11
@@ -928,7 +955,9 @@ loop:
 	MOVQ          SI, 6688(DX)
 	MOVQ          DI, 6696(DX)
 	MOVQ          R8, 6704(DX)
-	VMOVUPS       Z5, 6752(DX)
+	VMOVUPS       Z6, 7168(DX)
+	MOVL          R12, 7232(DX)
+	VMOVUPS       Z7, 6752(DX)
 	VZEROUPPER
 	RET
 
@@ -1132,8 +1161,8 @@ block:
 	SHLQ         $0x05, R11
 	VPBROADCASTW 3074(DX)(SI*4), Y1
 	VPAND        (CX)(R11*1), Y0, Y2
-	VPCMPGTW     Y1, Y2, Y2
-	VPMOVMSKB    Y2, R11
+	VPCMPGTW     Y1, Y2, Y1
+	VPMOVMSKB    Y1, R11
 	MOVB         SI, (DI)(R9*1)
 	POPCNTL      R11, R11
 	SHRL         $0x02, R11
@@ -1178,10 +1207,10 @@ block:
 	SHLQ         $0x06, R11
 	VPBROADCASTD 3072(DX)(SI*4), Y1
 	VPAND        (CX)(R11*1), Y0, Y2
-	VPAND        32(CX)(R11*1), Y0, Y3
 	VPCMPGTD     Y1, Y2, Y2
-	VPCMPGTD     Y1, Y3, Y3
-	VPACKSSDW    Y3, Y2, Y2
+	VPAND        32(CX)(R11*1), Y0, Y3
+	VPCMPGTD     Y1, Y3, Y1
+	VPACKSSDW    Y1, Y2, Y2
 	VPMOVMSKB    Y2, R11
 	MOVB         SI, (DI)(R9*1)
 	POPCNTL      R11, R11
@@ -1197,5 +1226,100 @@ next:
 	DECQ AX
 	JNE  word
 	MOVQ R9, n+24(FP)
+	VZEROUPPER
+	RET
+
+// func nvfp4CrowdedMassBF16(n int, src *byte, c *uint32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·nvfp4CrowdedMassBF16(SB), NOSPLIT, $0-24
+	MOVQ         n+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         c+16(FP), DX
+	MOVL         $0x7fff7fff, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPEQD     Y1, Y1, Y1
+	VPSLLD       $0x10, Y1, Y1
+	LEAQ         6400(DX), BX
+
+loop:
+	MOVBQZX      (BX), SI
+	MOVQ         SI, DI
+	SHLQ         $0x05, DI
+	VPBROADCASTW 3074(DX)(SI*4), Y2
+	VPAND        (CX)(DI*1), Y0, Y3
+	VPCMPGTW     Y2, Y3, Y2
+	VPAND        Y2, Y3, Y3
+	VPSLLD       $0x10, Y3, Y2
+	VPAND        Y1, Y3, Y3
+	VCVTPS2PD    X2, Y4
+	VMULPD       Y4, Y4, Y4
+	VCVTPS2PD    X3, Y5
+	VFMADD231PD  Y5, Y5, Y4
+	VEXTRACTI128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VMULPD       Y2, Y2, Y2
+	VEXTRACTI128 $0x01, Y3, X3
+	VCVTPS2PD    X3, Y3
+	VFMADD231PD  Y3, Y3, Y2
+	VADDPD       Y2, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPD       X2, X4, X2
+	VPERMILPD    $0x01, X2, X3
+	VADDSD       X3, X2, X2
+	VMOVSD       X2, 4096(DX)(SI*8)
+	INCQ         BX
+	DECQ         AX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func nvfp4CrowdedMassF32(n int, src *byte, c *uint32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·nvfp4CrowdedMassF32(SB), NOSPLIT, $0-24
+	MOVQ         n+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         c+16(FP), DX
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPEQD     Y1, Y1, Y1
+	VPSLLD       $0x10, Y1, Y1
+	LEAQ         6400(DX), BX
+
+loop:
+	MOVBQZX      (BX), SI
+	MOVQ         SI, DI
+	SHLQ         $0x06, DI
+	VPBROADCASTD 3072(DX)(SI*4), Y1
+	VPAND        (CX)(DI*1), Y0, Y2
+	VPCMPGTD     Y1, Y2, Y3
+	VPAND        32(CX)(DI*1), Y0, Y4
+	VPCMPGTD     Y1, Y4, Y1
+	VPAND        Y3, Y2, Y2
+	VPAND        Y1, Y4, Y4
+	VSHUFPS      $0x88, Y4, Y2, Y1
+	VSHUFPS      $0xdd, Y4, Y2, Y2
+	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
+	VCVTPS2PD    X1, Y3
+	VMULPD       Y3, Y3, Y3
+	VCVTPS2PD    X2, Y4
+	VFMADD231PD  Y4, Y4, Y3
+	VEXTRACTI128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VMULPD       Y1, Y1, Y1
+	VEXTRACTI128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VFMADD231PD  Y2, Y2, Y1
+	VADDPD       Y1, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X1
+	VADDPD       X1, X3, X1
+	VPERMILPD    $0x01, X1, X2
+	VADDSD       X2, X1, X1
+	VMOVSD       X1, 4096(DX)(SI*8)
+	INCQ         BX
+	DECQ         AX
+	JNE          loop
 	VZEROUPPER
 	RET

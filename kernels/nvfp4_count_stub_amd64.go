@@ -15,7 +15,8 @@ func nvfp4RawScalesAVX2(groups int, amax *uint32, raw *float32, convention int, 
 func nvfp4ScaleCodesAVX2(groups int, raw *float32, scales *byte, zero uint32)
 
 // nvfp4ClipsAVX2 does what of nvfp4CountRef needs no elements, for 16 blocks a group, groups > 0: it takes amax, raw and scales of c and
-// fills steps, limits, mass and bits, and adds to zero, high, low and largest.
+// fills steps, limits, mass and bits, adds to zero, high, low and largest, and leaves in wild whether an element may be 7
+// steps or more and in step the largest steps.
 //
 //go:noescape
 func nvfp4ClipsAVX2(groups int, steps *float32, c *uint32)
@@ -37,7 +38,8 @@ func nvfp4RawScalesAVX512(groups int, amax *uint32, raw *float32, convention int
 func nvfp4ScaleCodesAVX512(groups int, raw *float32, scales *byte, zero uint32)
 
 // nvfp4ClipsAVX512 does what of nvfp4CountRef needs no elements, for 16 blocks a group, groups > 0: it takes amax, raw and scales of c and
-// fills steps, limits, mass and bits, and adds to zero, high, low and largest.
+// fills steps, limits, mass and bits, adds to zero, high, low and largest, and leaves in wild whether an element may be 7
+// steps or more and in step the largest steps.
 //
 //go:noescape
 func nvfp4ClipsAVX512(groups int, steps *float32, c *uint32)
@@ -48,12 +50,24 @@ func nvfp4ClipsAVX512(groups int, steps *float32, c *uint32)
 //go:noescape
 func nvfp4DepthsAVX512(groups int, c *uint32)
 
-// nvfp4CrowdedWords lists in crowded of c those blocks in bits of c, 64 a word, words > 0, that have more than one element whose magnitude is above the limit; it returns how many. Of 16-bit elements the limits are in the upper halves.
+// nvfp4CrowdedWords lists in crowded of c those blocks in bits of c, 64 a word, words > 0, that have more than one element
+// above the limit, and returns how many. Of 16-bit elements the limits are in the upper halves.
 //
 //go:noescape
 func nvfp4CrowdedWords(words int, src *byte, c *uint32) (n int)
 
-// nvfp4CrowdedFloats lists in crowded of c those blocks in bits of c, 64 a word, words > 0, that have more than one element whose magnitude is above the limit; it returns how many. Of 16-bit elements the limits are in the upper halves.
+// nvfp4CrowdedFloats lists in crowded of c those blocks in bits of c, 64 a word, words > 0, that have more than one element
+// above the limit, and returns how many. Of 16-bit elements the limits are in the upper halves.
 //
 //go:noescape
 func nvfp4CrowdedFloats(words int, src *byte, c *uint32) (n int)
+
+// nvfp4CrowdedMassBF16 puts massAbove of the first n blocks in crowded of c into mass, n > 0.
+//
+//go:noescape
+func nvfp4CrowdedMassBF16(n int, src *byte, c *uint32)
+
+// nvfp4CrowdedMassF32 puts massAbove of the first n blocks in crowded of c into mass, n > 0.
+//
+//go:noescape
+func nvfp4CrowdedMassF32(n int, src *byte, c *uint32)

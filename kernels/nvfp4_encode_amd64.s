@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func nvfp4EncodeBF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, MMX+
 TEXT ·nvfp4EncodeBF16AVX512(SB), NOSPLIT, $320-56
 	MOVQ         fours+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -44,6 +44,8 @@ TEXT ·nvfp4EncodeBF16AVX512(SB), NOSPLIT, $320-56
 	VMOVUPD      320(R8), Z14
 
 four:
+	PREFETCHT0      8192(CX)
+	PREFETCHT0      8256(CX)
 	VMOVDQU32       (CX), Z16
 	VPTESTMW        Z7, Z16, K2
 	VPSRLW.Z        $0x0c, Z16, K2, Z17
@@ -317,8 +319,606 @@ DATA nvfp4EncodeBF16AVX512Order<>+62(SB)/1, $0x3b
 DATA nvfp4EncodeBF16AVX512Order<>+63(SB)/1, $0x3f
 GLOBL nvfp4EncodeBF16AVX512Order<>(SB), RODATA|NOPTR, $64
 
+// func nvfp4EncodeTameBF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, MMX+
+TEXT ·nvfp4EncodeTameBF16AVX512(SB), NOSPLIT, $320-56
+	MOVQ         fours+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         steps+24(FP), BX
+	MOVQ         codes+32(FP), SI
+	MOVQ         bins+40(FP), DI
+	MOVQ         lanes+48(FP), R8
+	LEAQ         (SP), R9
+	ADDQ         $0x3f, R9
+	ANDQ         $-64, R9
+	MOVL         $0xffff0000, R10
+	VPBROADCASTD R10, Z0
+	MOVL         $0x3f800000, R10
+	VPBROADCASTD R10, Z1
+	MOVL         $0x7f800000, R10
+	VPBROADCASTD R10, Z2
+	MOVL         $0x4a800002, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x7fffffff, R10
+	VPBROADCASTD R10, Z4
+	MOVL         $0x47000000, R10
+	VPBROADCASTD R10, Z5
+	MOVL         $0x0000000f, R10
+	VPBROADCASTD R10, Z6
+	MOVL         $0x7fff7fff, R10
+	VPBROADCASTD R10, Z7
+	VMOVDQU32    nvfp4EncodeTameBF16AVX512Order<>+0(SB), Z8
+	MOVL         $0x0000ff00, R10
+	KMOVW        R10, K1
+	VMOVUPD      (R8), Z9
+	VMOVUPD      64(R8), Z10
+	VMOVUPD      128(R8), Z11
+	VMOVUPD      192(R8), Z12
+	VMOVUPD      256(R8), Z13
+	VMOVUPD      320(R8), Z14
+
+four:
+	PREFETCHT0      8192(CX)
+	PREFETCHT0      8256(CX)
+	VMOVDQU32       (CX), Z16
+	VPTESTMW        Z7, Z16, K2
+	VPSRLW.Z        $0x0c, Z16, K2, Z17
+	VPANDD          Z7, Z16, Z16
+	VPSLLD          $0x10, Z16, Z15
+	VPANDD          Z0, Z16, Z16
+	MOVBQZX         (DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z18
+	MOVBQZX         1(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z18
+	VDIVPS          Z18, Z15, Z19
+	VMAXPS          Z1, Z19, Z20
+	VPANDD          Z2, Z20, Z20
+	VMOVAPS         Z19, Z21
+	VFMADD231PS     Z3, Z20, Z21
+	VMOVAPS         Z21, Z22
+	VFNMADD231PS    Z3, Z20, Z22
+	VPSRLD          $0x16, Z20, Z20
+	VPADDD          Z20, Z21, Z21
+	VSUBPS          Z22, Z19, Z19
+	VANDPS          Z4, Z19, Z19
+	VADDPS.RZ_SAE   Z5, Z19, Z19
+	VPTERNLOGD      $0xe4, Z6, Z19, Z21
+	VMULPS          Z18, Z22, Z19
+	VMOVAPS         Z15, (R9)
+	VMOVAPS         Z19, 64(R9)
+	VDIVPS          Z18, Z16, Z20
+	VMAXPS          Z1, Z20, Z22
+	VPANDD          Z2, Z22, Z22
+	VMOVAPS         Z20, Z23
+	VFMADD231PS     Z3, Z22, Z23
+	VMOVAPS         Z23, Z24
+	VFNMADD231PS    Z3, Z22, Z24
+	VPSRLD          $0x16, Z22, Z22
+	VPADDD          Z22, Z23, Z23
+	VSUBPS          Z24, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z23
+	VMULPS          Z18, Z24, Z18
+	VMOVAPS         Z16, 128(R9)
+	VMOVAPS         Z18, 192(R9)
+	VCVTPS2PD       Y15, Z15
+	VCVTPS2PD       Y19, Z19
+	VSUBPD          Z19, Z15, Z20
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z19, Z19, Z10
+	VFMADD231PD     Z19, Z15, Z11
+	VFMADD231PD     Z20, Z20, Z12
+	VRANGEPD        $0x0b, Z20, Z13, Z13
+	VCVTPS2PD       Y16, Z15
+	VCVTPS2PD       Y18, Z16
+	VSUBPD          Z16, Z15, Z18
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z18, Z18, Z12
+	VRANGEPD        $0x0b, Z18, Z13, Z13
+	VCVTPS2PD       32(R9), Z15
+	VCVTPS2PD       96(R9), Z16
+	VSUBPD          Z16, Z15, Z18
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z18, Z18, Z12
+	VRANGEPD        $0x0b, Z18, Z13, Z13
+	VCVTPS2PD       160(R9), Z15
+	VCVTPS2PD       224(R9), Z16
+	VSUBPD          Z16, Z15, Z18
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z18, Z18, Z12
+	VRANGEPD        $0x0b, Z18, Z13, Z13
+	VPSLLD          $0x10, Z23, Z23
+	VPTERNLOGD      $0xe4, Z0, Z21, Z23
+	VPORD           Z23, Z14, Z14
+	VPTERNLOGD.BCST $0xe4, nvfp4SignTameBF16<>+0(SB), Z23, Z17
+	VMOVDQU32       64(CX), Z16
+	VPTESTMW        Z7, Z16, K2
+	VPSRLW.Z        $0x0c, Z16, K2, Z18
+	VPANDD          Z7, Z16, Z16
+	VPSLLD          $0x10, Z16, Z15
+	VPANDD          Z0, Z16, Z16
+	MOVBQZX         2(DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z19
+	MOVBQZX         3(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z19
+	VDIVPS          Z19, Z15, Z20
+	VMAXPS          Z1, Z20, Z21
+	VPANDD          Z2, Z21, Z21
+	VMOVAPS         Z20, Z22
+	VFMADD231PS     Z3, Z21, Z22
+	VMOVAPS         Z22, Z23
+	VFNMADD231PS    Z3, Z21, Z23
+	VPSRLD          $0x16, Z21, Z21
+	VPADDD          Z21, Z22, Z22
+	VSUBPS          Z23, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z22
+	VMULPS          Z19, Z23, Z20
+	VMOVAPS         Z15, (R9)
+	VMOVAPS         Z20, 64(R9)
+	VDIVPS          Z19, Z16, Z21
+	VMAXPS          Z1, Z21, Z23
+	VPANDD          Z2, Z23, Z23
+	VMOVAPS         Z21, Z24
+	VFMADD231PS     Z3, Z23, Z24
+	VMOVAPS         Z24, Z25
+	VFNMADD231PS    Z3, Z23, Z25
+	VPSRLD          $0x16, Z23, Z23
+	VPADDD          Z23, Z24, Z24
+	VSUBPS          Z25, Z21, Z21
+	VANDPS          Z4, Z21, Z21
+	VADDPS.RZ_SAE   Z5, Z21, Z21
+	VPTERNLOGD      $0xe4, Z6, Z21, Z24
+	VMULPS          Z19, Z25, Z19
+	VMOVAPS         Z16, 128(R9)
+	VMOVAPS         Z19, 192(R9)
+	VCVTPS2PD       Y15, Z15
+	VCVTPS2PD       Y20, Z20
+	VSUBPD          Z20, Z15, Z21
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z20, Z20, Z10
+	VFMADD231PD     Z20, Z15, Z11
+	VFMADD231PD     Z21, Z21, Z12
+	VRANGEPD        $0x0b, Z21, Z13, Z13
+	VCVTPS2PD       Y16, Z15
+	VCVTPS2PD       Y19, Z16
+	VSUBPD          Z16, Z15, Z19
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z19, Z19, Z12
+	VRANGEPD        $0x0b, Z19, Z13, Z13
+	VCVTPS2PD       32(R9), Z15
+	VCVTPS2PD       96(R9), Z16
+	VSUBPD          Z16, Z15, Z19
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z19, Z19, Z12
+	VRANGEPD        $0x0b, Z19, Z13, Z13
+	VCVTPS2PD       160(R9), Z15
+	VCVTPS2PD       224(R9), Z16
+	VSUBPD          Z16, Z15, Z19
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z19, Z19, Z12
+	VRANGEPD        $0x0b, Z19, Z13, Z13
+	VPSLLD          $0x10, Z24, Z24
+	VPTERNLOGD      $0xe4, Z0, Z22, Z24
+	VPORD           Z24, Z14, Z14
+	VPTERNLOGD.BCST $0xe4, nvfp4SignTameBF16<>+0(SB), Z24, Z18
+	VPSLLD          $0x08, Z18, Z18
+	VPTERNLOGD.BCST $0xe4, nvfp4OddBytesTameBF16<>+0(SB), Z17, Z18
+	VPSLLD          $0x0c, Z18, Z15
+	VPSRLD          $0x0c, Z18, Z16
+	VPTERNLOGD      $0xe4, Z0, Z16, Z15
+	VPTERNLOGD.BCST $0xe4, nvfp4OuterTameBF16<>+0(SB), Z15, Z18
+	VPERMB          Z18, Z8, Z18
+	VMOVDQU64       Y18, (SI)
+	VEXTRACTI64X4   $0x01, Z18, (DI)
+	ADDQ            $0x00000080, CX
+	ADDQ            $0x04, DX
+	ADDQ            $0x20, SI
+	ADDQ            $0x20, DI
+	DECQ            AX
+	JNE             four
+	VMOVUPD         Z9, (R8)
+	VMOVUPD         Z10, 64(R8)
+	VMOVUPD         Z11, 128(R8)
+	VMOVUPD         Z12, 192(R8)
+	VMOVUPD         Z13, 256(R8)
+	VMOVUPD         Z14, 320(R8)
+	VZEROUPPER
+	RET
+
+DATA nvfp4SixTameBF16<>+0(SB)/4, $0x40c00000
+GLOBL nvfp4SixTameBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OnesTameBF16<>+0(SB)/4, $0x00010001
+GLOBL nvfp4OnesTameBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4SignTameBF16<>+0(SB)/4, $0x00080008
+GLOBL nvfp4SignTameBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OddBytesTameBF16<>+0(SB)/4, $0xff00ff00
+GLOBL nvfp4OddBytesTameBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OuterTameBF16<>+0(SB)/4, $0xf0f00f0f
+GLOBL nvfp4OuterTameBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4EncodeTameBF16AVX512Order<>+0(SB)/1, $0x00
+DATA nvfp4EncodeTameBF16AVX512Order<>+1(SB)/1, $0x04
+DATA nvfp4EncodeTameBF16AVX512Order<>+2(SB)/1, $0x08
+DATA nvfp4EncodeTameBF16AVX512Order<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeTameBF16AVX512Order<>+4(SB)/1, $0x10
+DATA nvfp4EncodeTameBF16AVX512Order<>+5(SB)/1, $0x14
+DATA nvfp4EncodeTameBF16AVX512Order<>+6(SB)/1, $0x18
+DATA nvfp4EncodeTameBF16AVX512Order<>+7(SB)/1, $0x1c
+DATA nvfp4EncodeTameBF16AVX512Order<>+8(SB)/1, $0x20
+DATA nvfp4EncodeTameBF16AVX512Order<>+9(SB)/1, $0x24
+DATA nvfp4EncodeTameBF16AVX512Order<>+10(SB)/1, $0x28
+DATA nvfp4EncodeTameBF16AVX512Order<>+11(SB)/1, $0x2c
+DATA nvfp4EncodeTameBF16AVX512Order<>+12(SB)/1, $0x30
+DATA nvfp4EncodeTameBF16AVX512Order<>+13(SB)/1, $0x34
+DATA nvfp4EncodeTameBF16AVX512Order<>+14(SB)/1, $0x38
+DATA nvfp4EncodeTameBF16AVX512Order<>+15(SB)/1, $0x3c
+DATA nvfp4EncodeTameBF16AVX512Order<>+16(SB)/1, $0x01
+DATA nvfp4EncodeTameBF16AVX512Order<>+17(SB)/1, $0x05
+DATA nvfp4EncodeTameBF16AVX512Order<>+18(SB)/1, $0x09
+DATA nvfp4EncodeTameBF16AVX512Order<>+19(SB)/1, $0x0d
+DATA nvfp4EncodeTameBF16AVX512Order<>+20(SB)/1, $0x11
+DATA nvfp4EncodeTameBF16AVX512Order<>+21(SB)/1, $0x15
+DATA nvfp4EncodeTameBF16AVX512Order<>+22(SB)/1, $0x19
+DATA nvfp4EncodeTameBF16AVX512Order<>+23(SB)/1, $0x1d
+DATA nvfp4EncodeTameBF16AVX512Order<>+24(SB)/1, $0x21
+DATA nvfp4EncodeTameBF16AVX512Order<>+25(SB)/1, $0x25
+DATA nvfp4EncodeTameBF16AVX512Order<>+26(SB)/1, $0x29
+DATA nvfp4EncodeTameBF16AVX512Order<>+27(SB)/1, $0x2d
+DATA nvfp4EncodeTameBF16AVX512Order<>+28(SB)/1, $0x31
+DATA nvfp4EncodeTameBF16AVX512Order<>+29(SB)/1, $0x35
+DATA nvfp4EncodeTameBF16AVX512Order<>+30(SB)/1, $0x39
+DATA nvfp4EncodeTameBF16AVX512Order<>+31(SB)/1, $0x3d
+DATA nvfp4EncodeTameBF16AVX512Order<>+32(SB)/1, $0x02
+DATA nvfp4EncodeTameBF16AVX512Order<>+33(SB)/1, $0x06
+DATA nvfp4EncodeTameBF16AVX512Order<>+34(SB)/1, $0x0a
+DATA nvfp4EncodeTameBF16AVX512Order<>+35(SB)/1, $0x0e
+DATA nvfp4EncodeTameBF16AVX512Order<>+36(SB)/1, $0x12
+DATA nvfp4EncodeTameBF16AVX512Order<>+37(SB)/1, $0x16
+DATA nvfp4EncodeTameBF16AVX512Order<>+38(SB)/1, $0x1a
+DATA nvfp4EncodeTameBF16AVX512Order<>+39(SB)/1, $0x1e
+DATA nvfp4EncodeTameBF16AVX512Order<>+40(SB)/1, $0x22
+DATA nvfp4EncodeTameBF16AVX512Order<>+41(SB)/1, $0x26
+DATA nvfp4EncodeTameBF16AVX512Order<>+42(SB)/1, $0x2a
+DATA nvfp4EncodeTameBF16AVX512Order<>+43(SB)/1, $0x2e
+DATA nvfp4EncodeTameBF16AVX512Order<>+44(SB)/1, $0x32
+DATA nvfp4EncodeTameBF16AVX512Order<>+45(SB)/1, $0x36
+DATA nvfp4EncodeTameBF16AVX512Order<>+46(SB)/1, $0x3a
+DATA nvfp4EncodeTameBF16AVX512Order<>+47(SB)/1, $0x3e
+DATA nvfp4EncodeTameBF16AVX512Order<>+48(SB)/1, $0x03
+DATA nvfp4EncodeTameBF16AVX512Order<>+49(SB)/1, $0x07
+DATA nvfp4EncodeTameBF16AVX512Order<>+50(SB)/1, $0x0b
+DATA nvfp4EncodeTameBF16AVX512Order<>+51(SB)/1, $0x0f
+DATA nvfp4EncodeTameBF16AVX512Order<>+52(SB)/1, $0x13
+DATA nvfp4EncodeTameBF16AVX512Order<>+53(SB)/1, $0x17
+DATA nvfp4EncodeTameBF16AVX512Order<>+54(SB)/1, $0x1b
+DATA nvfp4EncodeTameBF16AVX512Order<>+55(SB)/1, $0x1f
+DATA nvfp4EncodeTameBF16AVX512Order<>+56(SB)/1, $0x23
+DATA nvfp4EncodeTameBF16AVX512Order<>+57(SB)/1, $0x27
+DATA nvfp4EncodeTameBF16AVX512Order<>+58(SB)/1, $0x2b
+DATA nvfp4EncodeTameBF16AVX512Order<>+59(SB)/1, $0x2f
+DATA nvfp4EncodeTameBF16AVX512Order<>+60(SB)/1, $0x33
+DATA nvfp4EncodeTameBF16AVX512Order<>+61(SB)/1, $0x37
+DATA nvfp4EncodeTameBF16AVX512Order<>+62(SB)/1, $0x3b
+DATA nvfp4EncodeTameBF16AVX512Order<>+63(SB)/1, $0x3f
+GLOBL nvfp4EncodeTameBF16AVX512Order<>(SB), RODATA|NOPTR, $64
+
+// func nvfp4EncodeCalmBF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, MMX+
+TEXT ·nvfp4EncodeCalmBF16AVX512(SB), NOSPLIT, $320-56
+	MOVQ         fours+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         steps+24(FP), BX
+	MOVQ         codes+32(FP), SI
+	MOVQ         bins+40(FP), DI
+	MOVQ         lanes+48(FP), R8
+	LEAQ         (SP), R9
+	ADDQ         $0x3f, R9
+	ANDQ         $-64, R9
+	MOVL         $0xffff0000, R10
+	VPBROADCASTD R10, Z0
+	MOVL         $0x3f800000, R10
+	VPBROADCASTD R10, Z1
+	MOVL         $0x7f800000, R10
+	VPBROADCASTD R10, Z2
+	MOVL         $0x4a800002, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x7fffffff, R10
+	VPBROADCASTD R10, Z4
+	MOVL         $0x47000000, R10
+	VPBROADCASTD R10, Z5
+	MOVL         $0x0000000f, R10
+	VPBROADCASTD R10, Z6
+	MOVL         $0x7fff7fff, R10
+	VPBROADCASTD R10, Z7
+	VMOVDQU32    nvfp4EncodeCalmBF16AVX512Order<>+0(SB), Z8
+	MOVL         $0x0000ff00, R10
+	KMOVW        R10, K1
+	VMOVUPD      (R8), Z9
+	VMOVUPD      64(R8), Z10
+	VMOVUPD      128(R8), Z11
+	VMOVUPD      192(R8), Z12
+	VMOVUPD      256(R8), Z13
+	VMOVUPD      320(R8), Z14
+
+four:
+	PREFETCHT0      8192(CX)
+	PREFETCHT0      8256(CX)
+	VMOVDQU32       (CX), Z16
+	VPTESTMW        Z7, Z16, K2
+	VPSRLW.Z        $0x0c, Z16, K2, Z17
+	VPANDD          Z7, Z16, Z16
+	VPSLLD          $0x10, Z16, Z15
+	VPANDD          Z0, Z16, Z16
+	MOVBQZX         (DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z18
+	MOVBQZX         1(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z18
+	VDIVPS          Z18, Z15, Z19
+	VMAXPS          Z1, Z19, Z20
+	VPANDD          Z2, Z20, Z20
+	VMOVAPS         Z19, Z21
+	VFMADD231PS     Z3, Z20, Z21
+	VMOVAPS         Z21, Z22
+	VFNMADD231PS    Z3, Z20, Z22
+	VPSRLD          $0x16, Z20, Z20
+	VPADDD          Z20, Z21, Z21
+	VSUBPS          Z22, Z19, Z19
+	VANDPS          Z4, Z19, Z19
+	VADDPS.RZ_SAE   Z5, Z19, Z19
+	VPTERNLOGD      $0xe4, Z6, Z19, Z21
+	VMULPS          Z18, Z22, Z19
+	VMOVAPS         Z15, (R9)
+	VMOVAPS         Z19, 64(R9)
+	VDIVPS          Z18, Z16, Z20
+	VMAXPS          Z1, Z20, Z22
+	VPANDD          Z2, Z22, Z22
+	VMOVAPS         Z20, Z23
+	VFMADD231PS     Z3, Z22, Z23
+	VMOVAPS         Z23, Z24
+	VFNMADD231PS    Z3, Z22, Z24
+	VPSRLD          $0x16, Z22, Z22
+	VPADDD          Z22, Z23, Z23
+	VSUBPS          Z24, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z23
+	VMULPS          Z18, Z24, Z18
+	VMOVAPS         Z16, 128(R9)
+	VMOVAPS         Z18, 192(R9)
+	VCVTPS2PD       Y15, Z15
+	VCVTPS2PD       Y19, Z19
+	VSUBPD          Z19, Z15, Z20
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z19, Z19, Z10
+	VFMADD231PD     Z19, Z15, Z11
+	VFMADD231PD     Z20, Z20, Z12
+	VCVTPS2PD       Y16, Z15
+	VCVTPS2PD       Y18, Z16
+	VSUBPD          Z16, Z15, Z18
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z18, Z18, Z12
+	VCVTPS2PD       32(R9), Z15
+	VCVTPS2PD       96(R9), Z16
+	VSUBPD          Z16, Z15, Z18
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z18, Z18, Z12
+	VCVTPS2PD       160(R9), Z15
+	VCVTPS2PD       224(R9), Z16
+	VSUBPD          Z16, Z15, Z18
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z18, Z18, Z12
+	VPSLLD          $0x10, Z23, Z23
+	VPTERNLOGD      $0xe4, Z0, Z21, Z23
+	VPORD           Z23, Z14, Z14
+	VPTERNLOGD.BCST $0xe4, nvfp4SignCalmBF16<>+0(SB), Z23, Z17
+	VMOVDQU32       64(CX), Z16
+	VPTESTMW        Z7, Z16, K2
+	VPSRLW.Z        $0x0c, Z16, K2, Z18
+	VPANDD          Z7, Z16, Z16
+	VPSLLD          $0x10, Z16, Z15
+	VPANDD          Z0, Z16, Z16
+	MOVBQZX         2(DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z19
+	MOVBQZX         3(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z19
+	VDIVPS          Z19, Z15, Z20
+	VMAXPS          Z1, Z20, Z21
+	VPANDD          Z2, Z21, Z21
+	VMOVAPS         Z20, Z22
+	VFMADD231PS     Z3, Z21, Z22
+	VMOVAPS         Z22, Z23
+	VFNMADD231PS    Z3, Z21, Z23
+	VPSRLD          $0x16, Z21, Z21
+	VPADDD          Z21, Z22, Z22
+	VSUBPS          Z23, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z22
+	VMULPS          Z19, Z23, Z20
+	VMOVAPS         Z15, (R9)
+	VMOVAPS         Z20, 64(R9)
+	VDIVPS          Z19, Z16, Z21
+	VMAXPS          Z1, Z21, Z23
+	VPANDD          Z2, Z23, Z23
+	VMOVAPS         Z21, Z24
+	VFMADD231PS     Z3, Z23, Z24
+	VMOVAPS         Z24, Z25
+	VFNMADD231PS    Z3, Z23, Z25
+	VPSRLD          $0x16, Z23, Z23
+	VPADDD          Z23, Z24, Z24
+	VSUBPS          Z25, Z21, Z21
+	VANDPS          Z4, Z21, Z21
+	VADDPS.RZ_SAE   Z5, Z21, Z21
+	VPTERNLOGD      $0xe4, Z6, Z21, Z24
+	VMULPS          Z19, Z25, Z19
+	VMOVAPS         Z16, 128(R9)
+	VMOVAPS         Z19, 192(R9)
+	VCVTPS2PD       Y15, Z15
+	VCVTPS2PD       Y20, Z20
+	VSUBPD          Z20, Z15, Z21
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z20, Z20, Z10
+	VFMADD231PD     Z20, Z15, Z11
+	VFMADD231PD     Z21, Z21, Z12
+	VCVTPS2PD       Y16, Z15
+	VCVTPS2PD       Y19, Z16
+	VSUBPD          Z16, Z15, Z19
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z19, Z19, Z12
+	VCVTPS2PD       32(R9), Z15
+	VCVTPS2PD       96(R9), Z16
+	VSUBPD          Z16, Z15, Z19
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z19, Z19, Z12
+	VCVTPS2PD       160(R9), Z15
+	VCVTPS2PD       224(R9), Z16
+	VSUBPD          Z16, Z15, Z19
+	VFMADD231PD     Z15, Z15, Z9
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z16, Z15, Z11
+	VFMADD231PD     Z19, Z19, Z12
+	VPSLLD          $0x10, Z24, Z24
+	VPTERNLOGD      $0xe4, Z0, Z22, Z24
+	VPORD           Z24, Z14, Z14
+	VPTERNLOGD.BCST $0xe4, nvfp4SignCalmBF16<>+0(SB), Z24, Z18
+	VPSLLD          $0x08, Z18, Z18
+	VPTERNLOGD.BCST $0xe4, nvfp4OddBytesCalmBF16<>+0(SB), Z17, Z18
+	VPSLLD          $0x0c, Z18, Z15
+	VPSRLD          $0x0c, Z18, Z16
+	VPTERNLOGD      $0xe4, Z0, Z16, Z15
+	VPTERNLOGD.BCST $0xe4, nvfp4OuterCalmBF16<>+0(SB), Z15, Z18
+	VPERMB          Z18, Z8, Z18
+	VMOVDQU64       Y18, (SI)
+	VEXTRACTI64X4   $0x01, Z18, (DI)
+	ADDQ            $0x00000080, CX
+	ADDQ            $0x04, DX
+	ADDQ            $0x20, SI
+	ADDQ            $0x20, DI
+	DECQ            AX
+	JNE             four
+	VMOVUPD         Z9, (R8)
+	VMOVUPD         Z10, 64(R8)
+	VMOVUPD         Z11, 128(R8)
+	VMOVUPD         Z12, 192(R8)
+	VMOVUPD         Z13, 256(R8)
+	VMOVUPD         Z14, 320(R8)
+	VZEROUPPER
+	RET
+
+DATA nvfp4SixCalmBF16<>+0(SB)/4, $0x40c00000
+GLOBL nvfp4SixCalmBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OnesCalmBF16<>+0(SB)/4, $0x00010001
+GLOBL nvfp4OnesCalmBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4SignCalmBF16<>+0(SB)/4, $0x00080008
+GLOBL nvfp4SignCalmBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OddBytesCalmBF16<>+0(SB)/4, $0xff00ff00
+GLOBL nvfp4OddBytesCalmBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OuterCalmBF16<>+0(SB)/4, $0xf0f00f0f
+GLOBL nvfp4OuterCalmBF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4EncodeCalmBF16AVX512Order<>+0(SB)/1, $0x00
+DATA nvfp4EncodeCalmBF16AVX512Order<>+1(SB)/1, $0x04
+DATA nvfp4EncodeCalmBF16AVX512Order<>+2(SB)/1, $0x08
+DATA nvfp4EncodeCalmBF16AVX512Order<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeCalmBF16AVX512Order<>+4(SB)/1, $0x10
+DATA nvfp4EncodeCalmBF16AVX512Order<>+5(SB)/1, $0x14
+DATA nvfp4EncodeCalmBF16AVX512Order<>+6(SB)/1, $0x18
+DATA nvfp4EncodeCalmBF16AVX512Order<>+7(SB)/1, $0x1c
+DATA nvfp4EncodeCalmBF16AVX512Order<>+8(SB)/1, $0x20
+DATA nvfp4EncodeCalmBF16AVX512Order<>+9(SB)/1, $0x24
+DATA nvfp4EncodeCalmBF16AVX512Order<>+10(SB)/1, $0x28
+DATA nvfp4EncodeCalmBF16AVX512Order<>+11(SB)/1, $0x2c
+DATA nvfp4EncodeCalmBF16AVX512Order<>+12(SB)/1, $0x30
+DATA nvfp4EncodeCalmBF16AVX512Order<>+13(SB)/1, $0x34
+DATA nvfp4EncodeCalmBF16AVX512Order<>+14(SB)/1, $0x38
+DATA nvfp4EncodeCalmBF16AVX512Order<>+15(SB)/1, $0x3c
+DATA nvfp4EncodeCalmBF16AVX512Order<>+16(SB)/1, $0x01
+DATA nvfp4EncodeCalmBF16AVX512Order<>+17(SB)/1, $0x05
+DATA nvfp4EncodeCalmBF16AVX512Order<>+18(SB)/1, $0x09
+DATA nvfp4EncodeCalmBF16AVX512Order<>+19(SB)/1, $0x0d
+DATA nvfp4EncodeCalmBF16AVX512Order<>+20(SB)/1, $0x11
+DATA nvfp4EncodeCalmBF16AVX512Order<>+21(SB)/1, $0x15
+DATA nvfp4EncodeCalmBF16AVX512Order<>+22(SB)/1, $0x19
+DATA nvfp4EncodeCalmBF16AVX512Order<>+23(SB)/1, $0x1d
+DATA nvfp4EncodeCalmBF16AVX512Order<>+24(SB)/1, $0x21
+DATA nvfp4EncodeCalmBF16AVX512Order<>+25(SB)/1, $0x25
+DATA nvfp4EncodeCalmBF16AVX512Order<>+26(SB)/1, $0x29
+DATA nvfp4EncodeCalmBF16AVX512Order<>+27(SB)/1, $0x2d
+DATA nvfp4EncodeCalmBF16AVX512Order<>+28(SB)/1, $0x31
+DATA nvfp4EncodeCalmBF16AVX512Order<>+29(SB)/1, $0x35
+DATA nvfp4EncodeCalmBF16AVX512Order<>+30(SB)/1, $0x39
+DATA nvfp4EncodeCalmBF16AVX512Order<>+31(SB)/1, $0x3d
+DATA nvfp4EncodeCalmBF16AVX512Order<>+32(SB)/1, $0x02
+DATA nvfp4EncodeCalmBF16AVX512Order<>+33(SB)/1, $0x06
+DATA nvfp4EncodeCalmBF16AVX512Order<>+34(SB)/1, $0x0a
+DATA nvfp4EncodeCalmBF16AVX512Order<>+35(SB)/1, $0x0e
+DATA nvfp4EncodeCalmBF16AVX512Order<>+36(SB)/1, $0x12
+DATA nvfp4EncodeCalmBF16AVX512Order<>+37(SB)/1, $0x16
+DATA nvfp4EncodeCalmBF16AVX512Order<>+38(SB)/1, $0x1a
+DATA nvfp4EncodeCalmBF16AVX512Order<>+39(SB)/1, $0x1e
+DATA nvfp4EncodeCalmBF16AVX512Order<>+40(SB)/1, $0x22
+DATA nvfp4EncodeCalmBF16AVX512Order<>+41(SB)/1, $0x26
+DATA nvfp4EncodeCalmBF16AVX512Order<>+42(SB)/1, $0x2a
+DATA nvfp4EncodeCalmBF16AVX512Order<>+43(SB)/1, $0x2e
+DATA nvfp4EncodeCalmBF16AVX512Order<>+44(SB)/1, $0x32
+DATA nvfp4EncodeCalmBF16AVX512Order<>+45(SB)/1, $0x36
+DATA nvfp4EncodeCalmBF16AVX512Order<>+46(SB)/1, $0x3a
+DATA nvfp4EncodeCalmBF16AVX512Order<>+47(SB)/1, $0x3e
+DATA nvfp4EncodeCalmBF16AVX512Order<>+48(SB)/1, $0x03
+DATA nvfp4EncodeCalmBF16AVX512Order<>+49(SB)/1, $0x07
+DATA nvfp4EncodeCalmBF16AVX512Order<>+50(SB)/1, $0x0b
+DATA nvfp4EncodeCalmBF16AVX512Order<>+51(SB)/1, $0x0f
+DATA nvfp4EncodeCalmBF16AVX512Order<>+52(SB)/1, $0x13
+DATA nvfp4EncodeCalmBF16AVX512Order<>+53(SB)/1, $0x17
+DATA nvfp4EncodeCalmBF16AVX512Order<>+54(SB)/1, $0x1b
+DATA nvfp4EncodeCalmBF16AVX512Order<>+55(SB)/1, $0x1f
+DATA nvfp4EncodeCalmBF16AVX512Order<>+56(SB)/1, $0x23
+DATA nvfp4EncodeCalmBF16AVX512Order<>+57(SB)/1, $0x27
+DATA nvfp4EncodeCalmBF16AVX512Order<>+58(SB)/1, $0x2b
+DATA nvfp4EncodeCalmBF16AVX512Order<>+59(SB)/1, $0x2f
+DATA nvfp4EncodeCalmBF16AVX512Order<>+60(SB)/1, $0x33
+DATA nvfp4EncodeCalmBF16AVX512Order<>+61(SB)/1, $0x37
+DATA nvfp4EncodeCalmBF16AVX512Order<>+62(SB)/1, $0x3b
+DATA nvfp4EncodeCalmBF16AVX512Order<>+63(SB)/1, $0x3f
+GLOBL nvfp4EncodeCalmBF16AVX512Order<>(SB), RODATA|NOPTR, $64
+
 // func nvfp4EncodeF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, MMX+
 TEXT ·nvfp4EncodeF16AVX512(SB), NOSPLIT, $320-56
 	MOVQ         fours+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -357,6 +957,8 @@ TEXT ·nvfp4EncodeF16AVX512(SB), NOSPLIT, $320-56
 	VMOVUPD      320(R8), Z15
 
 four:
+	PREFETCHT0      8192(CX)
+	PREFETCHT0      8256(CX)
 	VCVTPH2PS       (CX), Z18
 	VCVTPH2PS       32(CX), Z19
 	VMOVAPS         Z7, Z16
@@ -782,8 +1384,910 @@ DATA nvfp4EncodeF16AVX512Order<>+62(SB)/1, $0x3b
 DATA nvfp4EncodeF16AVX512Order<>+63(SB)/1, $0x3f
 GLOBL nvfp4EncodeF16AVX512Order<>(SB), RODATA|NOPTR, $64
 
+// func nvfp4EncodeTameF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, MMX+
+TEXT ·nvfp4EncodeTameF16AVX512(SB), NOSPLIT, $320-56
+	MOVQ         fours+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         steps+24(FP), BX
+	MOVQ         codes+32(FP), SI
+	MOVQ         bins+40(FP), DI
+	MOVQ         lanes+48(FP), R8
+	LEAQ         (SP), R9
+	ADDQ         $0x3f, R9
+	ANDQ         $-64, R9
+	MOVL         $0xffff0000, R10
+	VPBROADCASTD R10, Z0
+	MOVL         $0x3f800000, R10
+	VPBROADCASTD R10, Z1
+	MOVL         $0x7f800000, R10
+	VPBROADCASTD R10, Z2
+	MOVL         $0x4a800002, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x7fffffff, R10
+	VPBROADCASTD R10, Z4
+	MOVL         $0x47000000, R10
+	VPBROADCASTD R10, Z5
+	MOVL         $0x0000000f, R10
+	VPBROADCASTD R10, Z6
+	VMOVDQU32    nvfp4EncodeTameF16AVX512Evens<>+0(SB), Z7
+	VMOVDQU32    nvfp4EncodeTameF16AVX512Odds<>+0(SB), Z8
+	VMOVDQU32    nvfp4EncodeTameF16AVX512Order<>+0(SB), Z9
+	MOVL         $0x0000ff00, R10
+	KMOVW        R10, K1
+	VMOVUPD      (R8), Z10
+	VMOVUPD      64(R8), Z11
+	VMOVUPD      128(R8), Z12
+	VMOVUPD      192(R8), Z13
+	VMOVUPD      256(R8), Z14
+	VMOVUPD      320(R8), Z15
+
+four:
+	PREFETCHT0      8192(CX)
+	PREFETCHT0      8256(CX)
+	VCVTPH2PS       (CX), Z18
+	VCVTPH2PS       32(CX), Z19
+	VMOVAPS         Z7, Z16
+	VPERMI2PS       Z19, Z18, Z16
+	VMOVAPS         Z8, Z17
+	VPERMI2PS       Z19, Z18, Z17
+	MOVBQZX         (DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z18
+	MOVBQZX         1(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z18
+	VMOVDQA32       Z16, Z22
+	VPANDD          Z4, Z16, Z16
+	VDIVPS          Z18, Z16, Z19
+	VPTESTMD        Z19, Z19, K2
+	VPSRLD.Z        $0x1c, Z22, K2, Z22
+	VMAXPS          Z1, Z19, Z20
+	VPANDD          Z2, Z20, Z20
+	VMOVAPS         Z19, Z21
+	VFMADD231PS     Z3, Z20, Z21
+	VMOVAPS         Z21, Z23
+	VFNMADD231PS    Z3, Z20, Z23
+	VPSRLD          $0x16, Z20, Z20
+	VPADDD          Z20, Z21, Z21
+	VSUBPS          Z23, Z19, Z19
+	VANDPS          Z4, Z19, Z19
+	VADDPS.RZ_SAE   Z5, Z19, Z19
+	VPTERNLOGD      $0xe4, Z6, Z19, Z21
+	VMULPS          Z18, Z23, Z19
+	VMOVAPS         Z16, (R9)
+	VMOVAPS         Z19, 64(R9)
+	VMOVDQA32       Z17, Z25
+	VPANDD          Z4, Z17, Z17
+	VDIVPS          Z18, Z17, Z20
+	VPTESTMD        Z20, Z20, K2
+	VPSRLD.Z        $0x1c, Z25, K2, Z25
+	VMAXPS          Z1, Z20, Z23
+	VPANDD          Z2, Z23, Z23
+	VMOVAPS         Z20, Z24
+	VFMADD231PS     Z3, Z23, Z24
+	VMOVAPS         Z24, Z26
+	VFNMADD231PS    Z3, Z23, Z26
+	VPSRLD          $0x16, Z23, Z23
+	VPADDD          Z23, Z24, Z24
+	VSUBPS          Z26, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z24
+	VMULPS          Z18, Z26, Z18
+	VMOVAPS         Z17, 128(R9)
+	VMOVAPS         Z18, 192(R9)
+	VCVTPS2PD       Y16, Z16
+	VCVTPS2PD       Y19, Z19
+	VSUBPD          Z19, Z16, Z20
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z19, Z19, Z11
+	VFMADD231PD     Z19, Z16, Z12
+	VFMADD231PD     Z20, Z20, Z13
+	VRANGEPD        $0x0b, Z20, Z14, Z14
+	VCVTPS2PD       Y17, Z16
+	VCVTPS2PD       Y18, Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VRANGEPD        $0x0b, Z18, Z14, Z14
+	VCVTPS2PD       32(R9), Z16
+	VCVTPS2PD       96(R9), Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VRANGEPD        $0x0b, Z18, Z14, Z14
+	VCVTPS2PD       160(R9), Z16
+	VCVTPS2PD       224(R9), Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VRANGEPD        $0x0b, Z18, Z14, Z14
+	VPSLLD          $0x10, Z24, Z24
+	VPTERNLOGD      $0xe4, Z0, Z21, Z24
+	VPORD           Z24, Z15, Z15
+	VPSLLD          $0x10, Z25, Z25
+	VPORD           Z22, Z25, Z16
+	VPTERNLOGD.BCST $0xe4, nvfp4SignTameF16<>+0(SB), Z24, Z16
+	VCVTPH2PS       64(CX), Z19
+	VCVTPH2PS       96(CX), Z20
+	VMOVAPS         Z7, Z17
+	VPERMI2PS       Z20, Z19, Z17
+	VMOVAPS         Z8, Z18
+	VPERMI2PS       Z20, Z19, Z18
+	MOVBQZX         2(DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z19
+	MOVBQZX         3(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z19
+	VMOVDQA32       Z17, Z23
+	VPANDD          Z4, Z17, Z17
+	VDIVPS          Z19, Z17, Z20
+	VPTESTMD        Z20, Z20, K2
+	VPSRLD.Z        $0x1c, Z23, K2, Z23
+	VMAXPS          Z1, Z20, Z21
+	VPANDD          Z2, Z21, Z21
+	VMOVAPS         Z20, Z22
+	VFMADD231PS     Z3, Z21, Z22
+	VMOVAPS         Z22, Z24
+	VFNMADD231PS    Z3, Z21, Z24
+	VPSRLD          $0x16, Z21, Z21
+	VPADDD          Z21, Z22, Z22
+	VSUBPS          Z24, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z22
+	VMULPS          Z19, Z24, Z20
+	VMOVAPS         Z17, (R9)
+	VMOVAPS         Z20, 64(R9)
+	VMOVDQA32       Z18, Z26
+	VPANDD          Z4, Z18, Z18
+	VDIVPS          Z19, Z18, Z21
+	VPTESTMD        Z21, Z21, K2
+	VPSRLD.Z        $0x1c, Z26, K2, Z26
+	VMAXPS          Z1, Z21, Z24
+	VPANDD          Z2, Z24, Z24
+	VMOVAPS         Z21, Z25
+	VFMADD231PS     Z3, Z24, Z25
+	VMOVAPS         Z25, Z27
+	VFNMADD231PS    Z3, Z24, Z27
+	VPSRLD          $0x16, Z24, Z24
+	VPADDD          Z24, Z25, Z25
+	VSUBPS          Z27, Z21, Z21
+	VANDPS          Z4, Z21, Z21
+	VADDPS.RZ_SAE   Z5, Z21, Z21
+	VPTERNLOGD      $0xe4, Z6, Z21, Z25
+	VMULPS          Z19, Z27, Z19
+	VMOVAPS         Z18, 128(R9)
+	VMOVAPS         Z19, 192(R9)
+	VCVTPS2PD       Y17, Z17
+	VCVTPS2PD       Y20, Z20
+	VSUBPD          Z20, Z17, Z21
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z20, Z20, Z11
+	VFMADD231PD     Z20, Z17, Z12
+	VFMADD231PD     Z21, Z21, Z13
+	VRANGEPD        $0x0b, Z21, Z14, Z14
+	VCVTPS2PD       Y18, Z17
+	VCVTPS2PD       Y19, Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VRANGEPD        $0x0b, Z19, Z14, Z14
+	VCVTPS2PD       32(R9), Z17
+	VCVTPS2PD       96(R9), Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VRANGEPD        $0x0b, Z19, Z14, Z14
+	VCVTPS2PD       160(R9), Z17
+	VCVTPS2PD       224(R9), Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VRANGEPD        $0x0b, Z19, Z14, Z14
+	VPSLLD          $0x10, Z25, Z25
+	VPTERNLOGD      $0xe4, Z0, Z22, Z25
+	VPORD           Z25, Z15, Z15
+	VPSLLD          $0x10, Z26, Z26
+	VPORD           Z23, Z26, Z17
+	VPTERNLOGD.BCST $0xe4, nvfp4SignTameF16<>+0(SB), Z25, Z17
+	VPSLLD          $0x08, Z17, Z17
+	VPTERNLOGD.BCST $0xe4, nvfp4OddBytesTameF16<>+0(SB), Z16, Z17
+	VPSLLD          $0x0c, Z17, Z16
+	VPSRLD          $0x0c, Z17, Z18
+	VPTERNLOGD      $0xe4, Z0, Z18, Z16
+	VPTERNLOGD.BCST $0xe4, nvfp4OuterTameF16<>+0(SB), Z16, Z17
+	VPERMB          Z17, Z9, Z17
+	VMOVDQU64       Y17, (SI)
+	VEXTRACTI64X4   $0x01, Z17, (DI)
+	ADDQ            $0x00000080, CX
+	ADDQ            $0x04, DX
+	ADDQ            $0x20, SI
+	ADDQ            $0x20, DI
+	DECQ            AX
+	JNE             four
+	VMOVUPD         Z10, (R8)
+	VMOVUPD         Z11, 64(R8)
+	VMOVUPD         Z12, 128(R8)
+	VMOVUPD         Z13, 192(R8)
+	VMOVUPD         Z14, 256(R8)
+	VMOVUPD         Z15, 320(R8)
+	VZEROUPPER
+	RET
+
+DATA nvfp4SixTameF16<>+0(SB)/4, $0x40c00000
+GLOBL nvfp4SixTameF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OnesTameF16<>+0(SB)/4, $0x00010001
+GLOBL nvfp4OnesTameF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4SignTameF16<>+0(SB)/4, $0x00080008
+GLOBL nvfp4SignTameF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OddBytesTameF16<>+0(SB)/4, $0xff00ff00
+GLOBL nvfp4OddBytesTameF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OuterTameF16<>+0(SB)/4, $0xf0f00f0f
+GLOBL nvfp4OuterTameF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4EncodeTameF16AVX512Evens<>+0(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+1(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+2(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+3(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+4(SB)/1, $0x02
+DATA nvfp4EncodeTameF16AVX512Evens<>+5(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+6(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+7(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+8(SB)/1, $0x04
+DATA nvfp4EncodeTameF16AVX512Evens<>+9(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+10(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+11(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+12(SB)/1, $0x06
+DATA nvfp4EncodeTameF16AVX512Evens<>+13(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+14(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+15(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+16(SB)/1, $0x08
+DATA nvfp4EncodeTameF16AVX512Evens<>+17(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+18(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+19(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+20(SB)/1, $0x0a
+DATA nvfp4EncodeTameF16AVX512Evens<>+21(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+22(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+23(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+24(SB)/1, $0x0c
+DATA nvfp4EncodeTameF16AVX512Evens<>+25(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+26(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+27(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+28(SB)/1, $0x0e
+DATA nvfp4EncodeTameF16AVX512Evens<>+29(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+30(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+31(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+32(SB)/1, $0x10
+DATA nvfp4EncodeTameF16AVX512Evens<>+33(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+34(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+35(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+36(SB)/1, $0x12
+DATA nvfp4EncodeTameF16AVX512Evens<>+37(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+38(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+39(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+40(SB)/1, $0x14
+DATA nvfp4EncodeTameF16AVX512Evens<>+41(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+42(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+43(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+44(SB)/1, $0x16
+DATA nvfp4EncodeTameF16AVX512Evens<>+45(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+46(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+47(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+48(SB)/1, $0x18
+DATA nvfp4EncodeTameF16AVX512Evens<>+49(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+50(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+51(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+52(SB)/1, $0x1a
+DATA nvfp4EncodeTameF16AVX512Evens<>+53(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+54(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+55(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+56(SB)/1, $0x1c
+DATA nvfp4EncodeTameF16AVX512Evens<>+57(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+58(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+59(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+60(SB)/1, $0x1e
+DATA nvfp4EncodeTameF16AVX512Evens<>+61(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+62(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Evens<>+63(SB)/1, $0x00
+GLOBL nvfp4EncodeTameF16AVX512Evens<>(SB), RODATA|NOPTR, $64
+
+DATA nvfp4EncodeTameF16AVX512Odds<>+0(SB)/1, $0x01
+DATA nvfp4EncodeTameF16AVX512Odds<>+1(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+2(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+3(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+4(SB)/1, $0x03
+DATA nvfp4EncodeTameF16AVX512Odds<>+5(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+6(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+7(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+8(SB)/1, $0x05
+DATA nvfp4EncodeTameF16AVX512Odds<>+9(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+10(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+11(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+12(SB)/1, $0x07
+DATA nvfp4EncodeTameF16AVX512Odds<>+13(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+14(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+15(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+16(SB)/1, $0x09
+DATA nvfp4EncodeTameF16AVX512Odds<>+17(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+18(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+19(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+20(SB)/1, $0x0b
+DATA nvfp4EncodeTameF16AVX512Odds<>+21(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+22(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+23(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+24(SB)/1, $0x0d
+DATA nvfp4EncodeTameF16AVX512Odds<>+25(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+26(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+27(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+28(SB)/1, $0x0f
+DATA nvfp4EncodeTameF16AVX512Odds<>+29(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+30(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+31(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+32(SB)/1, $0x11
+DATA nvfp4EncodeTameF16AVX512Odds<>+33(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+34(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+35(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+36(SB)/1, $0x13
+DATA nvfp4EncodeTameF16AVX512Odds<>+37(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+38(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+39(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+40(SB)/1, $0x15
+DATA nvfp4EncodeTameF16AVX512Odds<>+41(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+42(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+43(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+44(SB)/1, $0x17
+DATA nvfp4EncodeTameF16AVX512Odds<>+45(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+46(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+47(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+48(SB)/1, $0x19
+DATA nvfp4EncodeTameF16AVX512Odds<>+49(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+50(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+51(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+52(SB)/1, $0x1b
+DATA nvfp4EncodeTameF16AVX512Odds<>+53(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+54(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+55(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+56(SB)/1, $0x1d
+DATA nvfp4EncodeTameF16AVX512Odds<>+57(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+58(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+59(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+60(SB)/1, $0x1f
+DATA nvfp4EncodeTameF16AVX512Odds<>+61(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+62(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Odds<>+63(SB)/1, $0x00
+GLOBL nvfp4EncodeTameF16AVX512Odds<>(SB), RODATA|NOPTR, $64
+
+DATA nvfp4EncodeTameF16AVX512Order<>+0(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX512Order<>+1(SB)/1, $0x04
+DATA nvfp4EncodeTameF16AVX512Order<>+2(SB)/1, $0x08
+DATA nvfp4EncodeTameF16AVX512Order<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeTameF16AVX512Order<>+4(SB)/1, $0x10
+DATA nvfp4EncodeTameF16AVX512Order<>+5(SB)/1, $0x14
+DATA nvfp4EncodeTameF16AVX512Order<>+6(SB)/1, $0x18
+DATA nvfp4EncodeTameF16AVX512Order<>+7(SB)/1, $0x1c
+DATA nvfp4EncodeTameF16AVX512Order<>+8(SB)/1, $0x20
+DATA nvfp4EncodeTameF16AVX512Order<>+9(SB)/1, $0x24
+DATA nvfp4EncodeTameF16AVX512Order<>+10(SB)/1, $0x28
+DATA nvfp4EncodeTameF16AVX512Order<>+11(SB)/1, $0x2c
+DATA nvfp4EncodeTameF16AVX512Order<>+12(SB)/1, $0x30
+DATA nvfp4EncodeTameF16AVX512Order<>+13(SB)/1, $0x34
+DATA nvfp4EncodeTameF16AVX512Order<>+14(SB)/1, $0x38
+DATA nvfp4EncodeTameF16AVX512Order<>+15(SB)/1, $0x3c
+DATA nvfp4EncodeTameF16AVX512Order<>+16(SB)/1, $0x01
+DATA nvfp4EncodeTameF16AVX512Order<>+17(SB)/1, $0x05
+DATA nvfp4EncodeTameF16AVX512Order<>+18(SB)/1, $0x09
+DATA nvfp4EncodeTameF16AVX512Order<>+19(SB)/1, $0x0d
+DATA nvfp4EncodeTameF16AVX512Order<>+20(SB)/1, $0x11
+DATA nvfp4EncodeTameF16AVX512Order<>+21(SB)/1, $0x15
+DATA nvfp4EncodeTameF16AVX512Order<>+22(SB)/1, $0x19
+DATA nvfp4EncodeTameF16AVX512Order<>+23(SB)/1, $0x1d
+DATA nvfp4EncodeTameF16AVX512Order<>+24(SB)/1, $0x21
+DATA nvfp4EncodeTameF16AVX512Order<>+25(SB)/1, $0x25
+DATA nvfp4EncodeTameF16AVX512Order<>+26(SB)/1, $0x29
+DATA nvfp4EncodeTameF16AVX512Order<>+27(SB)/1, $0x2d
+DATA nvfp4EncodeTameF16AVX512Order<>+28(SB)/1, $0x31
+DATA nvfp4EncodeTameF16AVX512Order<>+29(SB)/1, $0x35
+DATA nvfp4EncodeTameF16AVX512Order<>+30(SB)/1, $0x39
+DATA nvfp4EncodeTameF16AVX512Order<>+31(SB)/1, $0x3d
+DATA nvfp4EncodeTameF16AVX512Order<>+32(SB)/1, $0x02
+DATA nvfp4EncodeTameF16AVX512Order<>+33(SB)/1, $0x06
+DATA nvfp4EncodeTameF16AVX512Order<>+34(SB)/1, $0x0a
+DATA nvfp4EncodeTameF16AVX512Order<>+35(SB)/1, $0x0e
+DATA nvfp4EncodeTameF16AVX512Order<>+36(SB)/1, $0x12
+DATA nvfp4EncodeTameF16AVX512Order<>+37(SB)/1, $0x16
+DATA nvfp4EncodeTameF16AVX512Order<>+38(SB)/1, $0x1a
+DATA nvfp4EncodeTameF16AVX512Order<>+39(SB)/1, $0x1e
+DATA nvfp4EncodeTameF16AVX512Order<>+40(SB)/1, $0x22
+DATA nvfp4EncodeTameF16AVX512Order<>+41(SB)/1, $0x26
+DATA nvfp4EncodeTameF16AVX512Order<>+42(SB)/1, $0x2a
+DATA nvfp4EncodeTameF16AVX512Order<>+43(SB)/1, $0x2e
+DATA nvfp4EncodeTameF16AVX512Order<>+44(SB)/1, $0x32
+DATA nvfp4EncodeTameF16AVX512Order<>+45(SB)/1, $0x36
+DATA nvfp4EncodeTameF16AVX512Order<>+46(SB)/1, $0x3a
+DATA nvfp4EncodeTameF16AVX512Order<>+47(SB)/1, $0x3e
+DATA nvfp4EncodeTameF16AVX512Order<>+48(SB)/1, $0x03
+DATA nvfp4EncodeTameF16AVX512Order<>+49(SB)/1, $0x07
+DATA nvfp4EncodeTameF16AVX512Order<>+50(SB)/1, $0x0b
+DATA nvfp4EncodeTameF16AVX512Order<>+51(SB)/1, $0x0f
+DATA nvfp4EncodeTameF16AVX512Order<>+52(SB)/1, $0x13
+DATA nvfp4EncodeTameF16AVX512Order<>+53(SB)/1, $0x17
+DATA nvfp4EncodeTameF16AVX512Order<>+54(SB)/1, $0x1b
+DATA nvfp4EncodeTameF16AVX512Order<>+55(SB)/1, $0x1f
+DATA nvfp4EncodeTameF16AVX512Order<>+56(SB)/1, $0x23
+DATA nvfp4EncodeTameF16AVX512Order<>+57(SB)/1, $0x27
+DATA nvfp4EncodeTameF16AVX512Order<>+58(SB)/1, $0x2b
+DATA nvfp4EncodeTameF16AVX512Order<>+59(SB)/1, $0x2f
+DATA nvfp4EncodeTameF16AVX512Order<>+60(SB)/1, $0x33
+DATA nvfp4EncodeTameF16AVX512Order<>+61(SB)/1, $0x37
+DATA nvfp4EncodeTameF16AVX512Order<>+62(SB)/1, $0x3b
+DATA nvfp4EncodeTameF16AVX512Order<>+63(SB)/1, $0x3f
+GLOBL nvfp4EncodeTameF16AVX512Order<>(SB), RODATA|NOPTR, $64
+
+// func nvfp4EncodeCalmF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, MMX+
+TEXT ·nvfp4EncodeCalmF16AVX512(SB), NOSPLIT, $320-56
+	MOVQ         fours+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         steps+24(FP), BX
+	MOVQ         codes+32(FP), SI
+	MOVQ         bins+40(FP), DI
+	MOVQ         lanes+48(FP), R8
+	LEAQ         (SP), R9
+	ADDQ         $0x3f, R9
+	ANDQ         $-64, R9
+	MOVL         $0xffff0000, R10
+	VPBROADCASTD R10, Z0
+	MOVL         $0x3f800000, R10
+	VPBROADCASTD R10, Z1
+	MOVL         $0x7f800000, R10
+	VPBROADCASTD R10, Z2
+	MOVL         $0x4a800002, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x7fffffff, R10
+	VPBROADCASTD R10, Z4
+	MOVL         $0x47000000, R10
+	VPBROADCASTD R10, Z5
+	MOVL         $0x0000000f, R10
+	VPBROADCASTD R10, Z6
+	VMOVDQU32    nvfp4EncodeCalmF16AVX512Evens<>+0(SB), Z7
+	VMOVDQU32    nvfp4EncodeCalmF16AVX512Odds<>+0(SB), Z8
+	VMOVDQU32    nvfp4EncodeCalmF16AVX512Order<>+0(SB), Z9
+	MOVL         $0x0000ff00, R10
+	KMOVW        R10, K1
+	VMOVUPD      (R8), Z10
+	VMOVUPD      64(R8), Z11
+	VMOVUPD      128(R8), Z12
+	VMOVUPD      192(R8), Z13
+	VMOVUPD      256(R8), Z14
+	VMOVUPD      320(R8), Z15
+
+four:
+	PREFETCHT0      8192(CX)
+	PREFETCHT0      8256(CX)
+	VCVTPH2PS       (CX), Z18
+	VCVTPH2PS       32(CX), Z19
+	VMOVAPS         Z7, Z16
+	VPERMI2PS       Z19, Z18, Z16
+	VMOVAPS         Z8, Z17
+	VPERMI2PS       Z19, Z18, Z17
+	MOVBQZX         (DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z18
+	MOVBQZX         1(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z18
+	VMOVDQA32       Z16, Z22
+	VPANDD          Z4, Z16, Z16
+	VDIVPS          Z18, Z16, Z19
+	VPTESTMD        Z19, Z19, K2
+	VPSRLD.Z        $0x1c, Z22, K2, Z22
+	VMAXPS          Z1, Z19, Z20
+	VPANDD          Z2, Z20, Z20
+	VMOVAPS         Z19, Z21
+	VFMADD231PS     Z3, Z20, Z21
+	VMOVAPS         Z21, Z23
+	VFNMADD231PS    Z3, Z20, Z23
+	VPSRLD          $0x16, Z20, Z20
+	VPADDD          Z20, Z21, Z21
+	VSUBPS          Z23, Z19, Z19
+	VANDPS          Z4, Z19, Z19
+	VADDPS.RZ_SAE   Z5, Z19, Z19
+	VPTERNLOGD      $0xe4, Z6, Z19, Z21
+	VMULPS          Z18, Z23, Z19
+	VMOVAPS         Z16, (R9)
+	VMOVAPS         Z19, 64(R9)
+	VMOVDQA32       Z17, Z25
+	VPANDD          Z4, Z17, Z17
+	VDIVPS          Z18, Z17, Z20
+	VPTESTMD        Z20, Z20, K2
+	VPSRLD.Z        $0x1c, Z25, K2, Z25
+	VMAXPS          Z1, Z20, Z23
+	VPANDD          Z2, Z23, Z23
+	VMOVAPS         Z20, Z24
+	VFMADD231PS     Z3, Z23, Z24
+	VMOVAPS         Z24, Z26
+	VFNMADD231PS    Z3, Z23, Z26
+	VPSRLD          $0x16, Z23, Z23
+	VPADDD          Z23, Z24, Z24
+	VSUBPS          Z26, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z24
+	VMULPS          Z18, Z26, Z18
+	VMOVAPS         Z17, 128(R9)
+	VMOVAPS         Z18, 192(R9)
+	VCVTPS2PD       Y16, Z16
+	VCVTPS2PD       Y19, Z19
+	VSUBPD          Z19, Z16, Z20
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z19, Z19, Z11
+	VFMADD231PD     Z19, Z16, Z12
+	VFMADD231PD     Z20, Z20, Z13
+	VCVTPS2PD       Y17, Z16
+	VCVTPS2PD       Y18, Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VCVTPS2PD       32(R9), Z16
+	VCVTPS2PD       96(R9), Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VCVTPS2PD       160(R9), Z16
+	VCVTPS2PD       224(R9), Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VPSLLD          $0x10, Z24, Z24
+	VPTERNLOGD      $0xe4, Z0, Z21, Z24
+	VPORD           Z24, Z15, Z15
+	VPSLLD          $0x10, Z25, Z25
+	VPORD           Z22, Z25, Z16
+	VPTERNLOGD.BCST $0xe4, nvfp4SignCalmF16<>+0(SB), Z24, Z16
+	VCVTPH2PS       64(CX), Z19
+	VCVTPH2PS       96(CX), Z20
+	VMOVAPS         Z7, Z17
+	VPERMI2PS       Z20, Z19, Z17
+	VMOVAPS         Z8, Z18
+	VPERMI2PS       Z20, Z19, Z18
+	MOVBQZX         2(DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z19
+	MOVBQZX         3(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z19
+	VMOVDQA32       Z17, Z23
+	VPANDD          Z4, Z17, Z17
+	VDIVPS          Z19, Z17, Z20
+	VPTESTMD        Z20, Z20, K2
+	VPSRLD.Z        $0x1c, Z23, K2, Z23
+	VMAXPS          Z1, Z20, Z21
+	VPANDD          Z2, Z21, Z21
+	VMOVAPS         Z20, Z22
+	VFMADD231PS     Z3, Z21, Z22
+	VMOVAPS         Z22, Z24
+	VFNMADD231PS    Z3, Z21, Z24
+	VPSRLD          $0x16, Z21, Z21
+	VPADDD          Z21, Z22, Z22
+	VSUBPS          Z24, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z22
+	VMULPS          Z19, Z24, Z20
+	VMOVAPS         Z17, (R9)
+	VMOVAPS         Z20, 64(R9)
+	VMOVDQA32       Z18, Z26
+	VPANDD          Z4, Z18, Z18
+	VDIVPS          Z19, Z18, Z21
+	VPTESTMD        Z21, Z21, K2
+	VPSRLD.Z        $0x1c, Z26, K2, Z26
+	VMAXPS          Z1, Z21, Z24
+	VPANDD          Z2, Z24, Z24
+	VMOVAPS         Z21, Z25
+	VFMADD231PS     Z3, Z24, Z25
+	VMOVAPS         Z25, Z27
+	VFNMADD231PS    Z3, Z24, Z27
+	VPSRLD          $0x16, Z24, Z24
+	VPADDD          Z24, Z25, Z25
+	VSUBPS          Z27, Z21, Z21
+	VANDPS          Z4, Z21, Z21
+	VADDPS.RZ_SAE   Z5, Z21, Z21
+	VPTERNLOGD      $0xe4, Z6, Z21, Z25
+	VMULPS          Z19, Z27, Z19
+	VMOVAPS         Z18, 128(R9)
+	VMOVAPS         Z19, 192(R9)
+	VCVTPS2PD       Y17, Z17
+	VCVTPS2PD       Y20, Z20
+	VSUBPD          Z20, Z17, Z21
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z20, Z20, Z11
+	VFMADD231PD     Z20, Z17, Z12
+	VFMADD231PD     Z21, Z21, Z13
+	VCVTPS2PD       Y18, Z17
+	VCVTPS2PD       Y19, Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VCVTPS2PD       32(R9), Z17
+	VCVTPS2PD       96(R9), Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VCVTPS2PD       160(R9), Z17
+	VCVTPS2PD       224(R9), Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VPSLLD          $0x10, Z25, Z25
+	VPTERNLOGD      $0xe4, Z0, Z22, Z25
+	VPORD           Z25, Z15, Z15
+	VPSLLD          $0x10, Z26, Z26
+	VPORD           Z23, Z26, Z17
+	VPTERNLOGD.BCST $0xe4, nvfp4SignCalmF16<>+0(SB), Z25, Z17
+	VPSLLD          $0x08, Z17, Z17
+	VPTERNLOGD.BCST $0xe4, nvfp4OddBytesCalmF16<>+0(SB), Z16, Z17
+	VPSLLD          $0x0c, Z17, Z16
+	VPSRLD          $0x0c, Z17, Z18
+	VPTERNLOGD      $0xe4, Z0, Z18, Z16
+	VPTERNLOGD.BCST $0xe4, nvfp4OuterCalmF16<>+0(SB), Z16, Z17
+	VPERMB          Z17, Z9, Z17
+	VMOVDQU64       Y17, (SI)
+	VEXTRACTI64X4   $0x01, Z17, (DI)
+	ADDQ            $0x00000080, CX
+	ADDQ            $0x04, DX
+	ADDQ            $0x20, SI
+	ADDQ            $0x20, DI
+	DECQ            AX
+	JNE             four
+	VMOVUPD         Z10, (R8)
+	VMOVUPD         Z11, 64(R8)
+	VMOVUPD         Z12, 128(R8)
+	VMOVUPD         Z13, 192(R8)
+	VMOVUPD         Z14, 256(R8)
+	VMOVUPD         Z15, 320(R8)
+	VZEROUPPER
+	RET
+
+DATA nvfp4SixCalmF16<>+0(SB)/4, $0x40c00000
+GLOBL nvfp4SixCalmF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OnesCalmF16<>+0(SB)/4, $0x00010001
+GLOBL nvfp4OnesCalmF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4SignCalmF16<>+0(SB)/4, $0x00080008
+GLOBL nvfp4SignCalmF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OddBytesCalmF16<>+0(SB)/4, $0xff00ff00
+GLOBL nvfp4OddBytesCalmF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OuterCalmF16<>+0(SB)/4, $0xf0f00f0f
+GLOBL nvfp4OuterCalmF16<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4EncodeCalmF16AVX512Evens<>+0(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+1(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+2(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+3(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+4(SB)/1, $0x02
+DATA nvfp4EncodeCalmF16AVX512Evens<>+5(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+6(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+7(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+8(SB)/1, $0x04
+DATA nvfp4EncodeCalmF16AVX512Evens<>+9(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+10(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+11(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+12(SB)/1, $0x06
+DATA nvfp4EncodeCalmF16AVX512Evens<>+13(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+14(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+15(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+16(SB)/1, $0x08
+DATA nvfp4EncodeCalmF16AVX512Evens<>+17(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+18(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+19(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+20(SB)/1, $0x0a
+DATA nvfp4EncodeCalmF16AVX512Evens<>+21(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+22(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+23(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+24(SB)/1, $0x0c
+DATA nvfp4EncodeCalmF16AVX512Evens<>+25(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+26(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+27(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+28(SB)/1, $0x0e
+DATA nvfp4EncodeCalmF16AVX512Evens<>+29(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+30(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+31(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+32(SB)/1, $0x10
+DATA nvfp4EncodeCalmF16AVX512Evens<>+33(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+34(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+35(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+36(SB)/1, $0x12
+DATA nvfp4EncodeCalmF16AVX512Evens<>+37(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+38(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+39(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+40(SB)/1, $0x14
+DATA nvfp4EncodeCalmF16AVX512Evens<>+41(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+42(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+43(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+44(SB)/1, $0x16
+DATA nvfp4EncodeCalmF16AVX512Evens<>+45(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+46(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+47(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+48(SB)/1, $0x18
+DATA nvfp4EncodeCalmF16AVX512Evens<>+49(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+50(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+51(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+52(SB)/1, $0x1a
+DATA nvfp4EncodeCalmF16AVX512Evens<>+53(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+54(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+55(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+56(SB)/1, $0x1c
+DATA nvfp4EncodeCalmF16AVX512Evens<>+57(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+58(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+59(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+60(SB)/1, $0x1e
+DATA nvfp4EncodeCalmF16AVX512Evens<>+61(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+62(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Evens<>+63(SB)/1, $0x00
+GLOBL nvfp4EncodeCalmF16AVX512Evens<>(SB), RODATA|NOPTR, $64
+
+DATA nvfp4EncodeCalmF16AVX512Odds<>+0(SB)/1, $0x01
+DATA nvfp4EncodeCalmF16AVX512Odds<>+1(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+2(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+3(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+4(SB)/1, $0x03
+DATA nvfp4EncodeCalmF16AVX512Odds<>+5(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+6(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+7(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+8(SB)/1, $0x05
+DATA nvfp4EncodeCalmF16AVX512Odds<>+9(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+10(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+11(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+12(SB)/1, $0x07
+DATA nvfp4EncodeCalmF16AVX512Odds<>+13(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+14(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+15(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+16(SB)/1, $0x09
+DATA nvfp4EncodeCalmF16AVX512Odds<>+17(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+18(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+19(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+20(SB)/1, $0x0b
+DATA nvfp4EncodeCalmF16AVX512Odds<>+21(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+22(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+23(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+24(SB)/1, $0x0d
+DATA nvfp4EncodeCalmF16AVX512Odds<>+25(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+26(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+27(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+28(SB)/1, $0x0f
+DATA nvfp4EncodeCalmF16AVX512Odds<>+29(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+30(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+31(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+32(SB)/1, $0x11
+DATA nvfp4EncodeCalmF16AVX512Odds<>+33(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+34(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+35(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+36(SB)/1, $0x13
+DATA nvfp4EncodeCalmF16AVX512Odds<>+37(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+38(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+39(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+40(SB)/1, $0x15
+DATA nvfp4EncodeCalmF16AVX512Odds<>+41(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+42(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+43(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+44(SB)/1, $0x17
+DATA nvfp4EncodeCalmF16AVX512Odds<>+45(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+46(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+47(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+48(SB)/1, $0x19
+DATA nvfp4EncodeCalmF16AVX512Odds<>+49(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+50(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+51(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+52(SB)/1, $0x1b
+DATA nvfp4EncodeCalmF16AVX512Odds<>+53(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+54(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+55(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+56(SB)/1, $0x1d
+DATA nvfp4EncodeCalmF16AVX512Odds<>+57(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+58(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+59(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+60(SB)/1, $0x1f
+DATA nvfp4EncodeCalmF16AVX512Odds<>+61(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+62(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Odds<>+63(SB)/1, $0x00
+GLOBL nvfp4EncodeCalmF16AVX512Odds<>(SB), RODATA|NOPTR, $64
+
+DATA nvfp4EncodeCalmF16AVX512Order<>+0(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX512Order<>+1(SB)/1, $0x04
+DATA nvfp4EncodeCalmF16AVX512Order<>+2(SB)/1, $0x08
+DATA nvfp4EncodeCalmF16AVX512Order<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeCalmF16AVX512Order<>+4(SB)/1, $0x10
+DATA nvfp4EncodeCalmF16AVX512Order<>+5(SB)/1, $0x14
+DATA nvfp4EncodeCalmF16AVX512Order<>+6(SB)/1, $0x18
+DATA nvfp4EncodeCalmF16AVX512Order<>+7(SB)/1, $0x1c
+DATA nvfp4EncodeCalmF16AVX512Order<>+8(SB)/1, $0x20
+DATA nvfp4EncodeCalmF16AVX512Order<>+9(SB)/1, $0x24
+DATA nvfp4EncodeCalmF16AVX512Order<>+10(SB)/1, $0x28
+DATA nvfp4EncodeCalmF16AVX512Order<>+11(SB)/1, $0x2c
+DATA nvfp4EncodeCalmF16AVX512Order<>+12(SB)/1, $0x30
+DATA nvfp4EncodeCalmF16AVX512Order<>+13(SB)/1, $0x34
+DATA nvfp4EncodeCalmF16AVX512Order<>+14(SB)/1, $0x38
+DATA nvfp4EncodeCalmF16AVX512Order<>+15(SB)/1, $0x3c
+DATA nvfp4EncodeCalmF16AVX512Order<>+16(SB)/1, $0x01
+DATA nvfp4EncodeCalmF16AVX512Order<>+17(SB)/1, $0x05
+DATA nvfp4EncodeCalmF16AVX512Order<>+18(SB)/1, $0x09
+DATA nvfp4EncodeCalmF16AVX512Order<>+19(SB)/1, $0x0d
+DATA nvfp4EncodeCalmF16AVX512Order<>+20(SB)/1, $0x11
+DATA nvfp4EncodeCalmF16AVX512Order<>+21(SB)/1, $0x15
+DATA nvfp4EncodeCalmF16AVX512Order<>+22(SB)/1, $0x19
+DATA nvfp4EncodeCalmF16AVX512Order<>+23(SB)/1, $0x1d
+DATA nvfp4EncodeCalmF16AVX512Order<>+24(SB)/1, $0x21
+DATA nvfp4EncodeCalmF16AVX512Order<>+25(SB)/1, $0x25
+DATA nvfp4EncodeCalmF16AVX512Order<>+26(SB)/1, $0x29
+DATA nvfp4EncodeCalmF16AVX512Order<>+27(SB)/1, $0x2d
+DATA nvfp4EncodeCalmF16AVX512Order<>+28(SB)/1, $0x31
+DATA nvfp4EncodeCalmF16AVX512Order<>+29(SB)/1, $0x35
+DATA nvfp4EncodeCalmF16AVX512Order<>+30(SB)/1, $0x39
+DATA nvfp4EncodeCalmF16AVX512Order<>+31(SB)/1, $0x3d
+DATA nvfp4EncodeCalmF16AVX512Order<>+32(SB)/1, $0x02
+DATA nvfp4EncodeCalmF16AVX512Order<>+33(SB)/1, $0x06
+DATA nvfp4EncodeCalmF16AVX512Order<>+34(SB)/1, $0x0a
+DATA nvfp4EncodeCalmF16AVX512Order<>+35(SB)/1, $0x0e
+DATA nvfp4EncodeCalmF16AVX512Order<>+36(SB)/1, $0x12
+DATA nvfp4EncodeCalmF16AVX512Order<>+37(SB)/1, $0x16
+DATA nvfp4EncodeCalmF16AVX512Order<>+38(SB)/1, $0x1a
+DATA nvfp4EncodeCalmF16AVX512Order<>+39(SB)/1, $0x1e
+DATA nvfp4EncodeCalmF16AVX512Order<>+40(SB)/1, $0x22
+DATA nvfp4EncodeCalmF16AVX512Order<>+41(SB)/1, $0x26
+DATA nvfp4EncodeCalmF16AVX512Order<>+42(SB)/1, $0x2a
+DATA nvfp4EncodeCalmF16AVX512Order<>+43(SB)/1, $0x2e
+DATA nvfp4EncodeCalmF16AVX512Order<>+44(SB)/1, $0x32
+DATA nvfp4EncodeCalmF16AVX512Order<>+45(SB)/1, $0x36
+DATA nvfp4EncodeCalmF16AVX512Order<>+46(SB)/1, $0x3a
+DATA nvfp4EncodeCalmF16AVX512Order<>+47(SB)/1, $0x3e
+DATA nvfp4EncodeCalmF16AVX512Order<>+48(SB)/1, $0x03
+DATA nvfp4EncodeCalmF16AVX512Order<>+49(SB)/1, $0x07
+DATA nvfp4EncodeCalmF16AVX512Order<>+50(SB)/1, $0x0b
+DATA nvfp4EncodeCalmF16AVX512Order<>+51(SB)/1, $0x0f
+DATA nvfp4EncodeCalmF16AVX512Order<>+52(SB)/1, $0x13
+DATA nvfp4EncodeCalmF16AVX512Order<>+53(SB)/1, $0x17
+DATA nvfp4EncodeCalmF16AVX512Order<>+54(SB)/1, $0x1b
+DATA nvfp4EncodeCalmF16AVX512Order<>+55(SB)/1, $0x1f
+DATA nvfp4EncodeCalmF16AVX512Order<>+56(SB)/1, $0x23
+DATA nvfp4EncodeCalmF16AVX512Order<>+57(SB)/1, $0x27
+DATA nvfp4EncodeCalmF16AVX512Order<>+58(SB)/1, $0x2b
+DATA nvfp4EncodeCalmF16AVX512Order<>+59(SB)/1, $0x2f
+DATA nvfp4EncodeCalmF16AVX512Order<>+60(SB)/1, $0x33
+DATA nvfp4EncodeCalmF16AVX512Order<>+61(SB)/1, $0x37
+DATA nvfp4EncodeCalmF16AVX512Order<>+62(SB)/1, $0x3b
+DATA nvfp4EncodeCalmF16AVX512Order<>+63(SB)/1, $0x3f
+GLOBL nvfp4EncodeCalmF16AVX512Order<>(SB), RODATA|NOPTR, $64
+
 // func nvfp4EncodeF32AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, MMX+
 TEXT ·nvfp4EncodeF32AVX512(SB), NOSPLIT, $320-56
 	MOVQ         fours+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -822,6 +2326,10 @@ TEXT ·nvfp4EncodeF32AVX512(SB), NOSPLIT, $320-56
 	VMOVUPD      320(R8), Z15
 
 four:
+	PREFETCHT0      16384(CX)
+	PREFETCHT0      16448(CX)
+	PREFETCHT0      16512(CX)
+	PREFETCHT0      16576(CX)
 	VMOVUPS         (CX), Z18
 	VMOVUPS         64(CX), Z19
 	VMOVAPS         Z7, Z16
@@ -1246,3 +2754,909 @@ DATA nvfp4EncodeF32AVX512Order<>+61(SB)/1, $0x37
 DATA nvfp4EncodeF32AVX512Order<>+62(SB)/1, $0x3b
 DATA nvfp4EncodeF32AVX512Order<>+63(SB)/1, $0x3f
 GLOBL nvfp4EncodeF32AVX512Order<>(SB), RODATA|NOPTR, $64
+
+// func nvfp4EncodeTameF32AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, MMX+
+TEXT ·nvfp4EncodeTameF32AVX512(SB), NOSPLIT, $320-56
+	MOVQ         fours+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         steps+24(FP), BX
+	MOVQ         codes+32(FP), SI
+	MOVQ         bins+40(FP), DI
+	MOVQ         lanes+48(FP), R8
+	LEAQ         (SP), R9
+	ADDQ         $0x3f, R9
+	ANDQ         $-64, R9
+	MOVL         $0xffff0000, R10
+	VPBROADCASTD R10, Z0
+	MOVL         $0x3f800000, R10
+	VPBROADCASTD R10, Z1
+	MOVL         $0x7f800000, R10
+	VPBROADCASTD R10, Z2
+	MOVL         $0x4a800002, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x7fffffff, R10
+	VPBROADCASTD R10, Z4
+	MOVL         $0x47000000, R10
+	VPBROADCASTD R10, Z5
+	MOVL         $0x0000000f, R10
+	VPBROADCASTD R10, Z6
+	VMOVDQU32    nvfp4EncodeTameF32AVX512Evens<>+0(SB), Z7
+	VMOVDQU32    nvfp4EncodeTameF32AVX512Odds<>+0(SB), Z8
+	VMOVDQU32    nvfp4EncodeTameF32AVX512Order<>+0(SB), Z9
+	MOVL         $0x0000ff00, R10
+	KMOVW        R10, K1
+	VMOVUPD      (R8), Z10
+	VMOVUPD      64(R8), Z11
+	VMOVUPD      128(R8), Z12
+	VMOVUPD      192(R8), Z13
+	VMOVUPD      256(R8), Z14
+	VMOVUPD      320(R8), Z15
+
+four:
+	PREFETCHT0      16384(CX)
+	PREFETCHT0      16448(CX)
+	PREFETCHT0      16512(CX)
+	PREFETCHT0      16576(CX)
+	VMOVUPS         (CX), Z18
+	VMOVUPS         64(CX), Z19
+	VMOVAPS         Z7, Z16
+	VPERMI2PS       Z19, Z18, Z16
+	VMOVAPS         Z8, Z17
+	VPERMI2PS       Z19, Z18, Z17
+	MOVBQZX         (DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z18
+	MOVBQZX         1(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z18
+	VMOVDQA32       Z16, Z22
+	VPANDD          Z4, Z16, Z16
+	VDIVPS          Z18, Z16, Z19
+	VPTESTMD        Z19, Z19, K2
+	VPSRLD.Z        $0x1c, Z22, K2, Z22
+	VMAXPS          Z1, Z19, Z20
+	VPANDD          Z2, Z20, Z20
+	VMOVAPS         Z19, Z21
+	VFMADD231PS     Z3, Z20, Z21
+	VMOVAPS         Z21, Z23
+	VFNMADD231PS    Z3, Z20, Z23
+	VPSRLD          $0x16, Z20, Z20
+	VPADDD          Z20, Z21, Z21
+	VSUBPS          Z23, Z19, Z19
+	VANDPS          Z4, Z19, Z19
+	VADDPS.RZ_SAE   Z5, Z19, Z19
+	VPTERNLOGD      $0xe4, Z6, Z19, Z21
+	VMULPS          Z18, Z23, Z19
+	VMOVAPS         Z16, (R9)
+	VMOVAPS         Z19, 64(R9)
+	VMOVDQA32       Z17, Z25
+	VPANDD          Z4, Z17, Z17
+	VDIVPS          Z18, Z17, Z20
+	VPTESTMD        Z20, Z20, K2
+	VPSRLD.Z        $0x1c, Z25, K2, Z25
+	VMAXPS          Z1, Z20, Z23
+	VPANDD          Z2, Z23, Z23
+	VMOVAPS         Z20, Z24
+	VFMADD231PS     Z3, Z23, Z24
+	VMOVAPS         Z24, Z26
+	VFNMADD231PS    Z3, Z23, Z26
+	VPSRLD          $0x16, Z23, Z23
+	VPADDD          Z23, Z24, Z24
+	VSUBPS          Z26, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z24
+	VMULPS          Z18, Z26, Z18
+	VMOVAPS         Z17, 128(R9)
+	VMOVAPS         Z18, 192(R9)
+	VCVTPS2PD       Y16, Z16
+	VCVTPS2PD       Y19, Z19
+	VSUBPD          Z19, Z16, Z20
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z19, Z19, Z11
+	VFMADD231PD     Z19, Z16, Z12
+	VFMADD231PD     Z20, Z20, Z13
+	VRANGEPD        $0x0b, Z20, Z14, Z14
+	VCVTPS2PD       Y17, Z16
+	VCVTPS2PD       Y18, Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VRANGEPD        $0x0b, Z18, Z14, Z14
+	VCVTPS2PD       32(R9), Z16
+	VCVTPS2PD       96(R9), Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VRANGEPD        $0x0b, Z18, Z14, Z14
+	VCVTPS2PD       160(R9), Z16
+	VCVTPS2PD       224(R9), Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VRANGEPD        $0x0b, Z18, Z14, Z14
+	VPSLLD          $0x10, Z24, Z24
+	VPTERNLOGD      $0xe4, Z0, Z21, Z24
+	VPORD           Z24, Z15, Z15
+	VPSLLD          $0x10, Z25, Z25
+	VPORD           Z22, Z25, Z16
+	VPTERNLOGD.BCST $0xe4, nvfp4SignTameF32<>+0(SB), Z24, Z16
+	VMOVUPS         128(CX), Z19
+	VMOVUPS         192(CX), Z20
+	VMOVAPS         Z7, Z17
+	VPERMI2PS       Z20, Z19, Z17
+	VMOVAPS         Z8, Z18
+	VPERMI2PS       Z20, Z19, Z18
+	MOVBQZX         2(DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z19
+	MOVBQZX         3(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z19
+	VMOVDQA32       Z17, Z23
+	VPANDD          Z4, Z17, Z17
+	VDIVPS          Z19, Z17, Z20
+	VPTESTMD        Z20, Z20, K2
+	VPSRLD.Z        $0x1c, Z23, K2, Z23
+	VMAXPS          Z1, Z20, Z21
+	VPANDD          Z2, Z21, Z21
+	VMOVAPS         Z20, Z22
+	VFMADD231PS     Z3, Z21, Z22
+	VMOVAPS         Z22, Z24
+	VFNMADD231PS    Z3, Z21, Z24
+	VPSRLD          $0x16, Z21, Z21
+	VPADDD          Z21, Z22, Z22
+	VSUBPS          Z24, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z22
+	VMULPS          Z19, Z24, Z20
+	VMOVAPS         Z17, (R9)
+	VMOVAPS         Z20, 64(R9)
+	VMOVDQA32       Z18, Z26
+	VPANDD          Z4, Z18, Z18
+	VDIVPS          Z19, Z18, Z21
+	VPTESTMD        Z21, Z21, K2
+	VPSRLD.Z        $0x1c, Z26, K2, Z26
+	VMAXPS          Z1, Z21, Z24
+	VPANDD          Z2, Z24, Z24
+	VMOVAPS         Z21, Z25
+	VFMADD231PS     Z3, Z24, Z25
+	VMOVAPS         Z25, Z27
+	VFNMADD231PS    Z3, Z24, Z27
+	VPSRLD          $0x16, Z24, Z24
+	VPADDD          Z24, Z25, Z25
+	VSUBPS          Z27, Z21, Z21
+	VANDPS          Z4, Z21, Z21
+	VADDPS.RZ_SAE   Z5, Z21, Z21
+	VPTERNLOGD      $0xe4, Z6, Z21, Z25
+	VMULPS          Z19, Z27, Z19
+	VMOVAPS         Z18, 128(R9)
+	VMOVAPS         Z19, 192(R9)
+	VCVTPS2PD       Y17, Z17
+	VCVTPS2PD       Y20, Z20
+	VSUBPD          Z20, Z17, Z21
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z20, Z20, Z11
+	VFMADD231PD     Z20, Z17, Z12
+	VFMADD231PD     Z21, Z21, Z13
+	VRANGEPD        $0x0b, Z21, Z14, Z14
+	VCVTPS2PD       Y18, Z17
+	VCVTPS2PD       Y19, Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VRANGEPD        $0x0b, Z19, Z14, Z14
+	VCVTPS2PD       32(R9), Z17
+	VCVTPS2PD       96(R9), Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VRANGEPD        $0x0b, Z19, Z14, Z14
+	VCVTPS2PD       160(R9), Z17
+	VCVTPS2PD       224(R9), Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VRANGEPD        $0x0b, Z19, Z14, Z14
+	VPSLLD          $0x10, Z25, Z25
+	VPTERNLOGD      $0xe4, Z0, Z22, Z25
+	VPORD           Z25, Z15, Z15
+	VPSLLD          $0x10, Z26, Z26
+	VPORD           Z23, Z26, Z17
+	VPTERNLOGD.BCST $0xe4, nvfp4SignTameF32<>+0(SB), Z25, Z17
+	VPSLLD          $0x08, Z17, Z17
+	VPTERNLOGD.BCST $0xe4, nvfp4OddBytesTameF32<>+0(SB), Z16, Z17
+	VPSLLD          $0x0c, Z17, Z16
+	VPSRLD          $0x0c, Z17, Z18
+	VPTERNLOGD      $0xe4, Z0, Z18, Z16
+	VPTERNLOGD.BCST $0xe4, nvfp4OuterTameF32<>+0(SB), Z16, Z17
+	VPERMB          Z17, Z9, Z17
+	VMOVDQU64       Y17, (SI)
+	VEXTRACTI64X4   $0x01, Z17, (DI)
+	ADDQ            $0x00000100, CX
+	ADDQ            $0x04, DX
+	ADDQ            $0x20, SI
+	ADDQ            $0x20, DI
+	DECQ            AX
+	JNE             four
+	VMOVUPD         Z10, (R8)
+	VMOVUPD         Z11, 64(R8)
+	VMOVUPD         Z12, 128(R8)
+	VMOVUPD         Z13, 192(R8)
+	VMOVUPD         Z14, 256(R8)
+	VMOVUPD         Z15, 320(R8)
+	VZEROUPPER
+	RET
+
+DATA nvfp4SixTameF32<>+0(SB)/4, $0x40c00000
+GLOBL nvfp4SixTameF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OnesTameF32<>+0(SB)/4, $0x00010001
+GLOBL nvfp4OnesTameF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4SignTameF32<>+0(SB)/4, $0x00080008
+GLOBL nvfp4SignTameF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OddBytesTameF32<>+0(SB)/4, $0xff00ff00
+GLOBL nvfp4OddBytesTameF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OuterTameF32<>+0(SB)/4, $0xf0f00f0f
+GLOBL nvfp4OuterTameF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4EncodeTameF32AVX512Evens<>+0(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+1(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+2(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+3(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+4(SB)/1, $0x02
+DATA nvfp4EncodeTameF32AVX512Evens<>+5(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+6(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+7(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+8(SB)/1, $0x04
+DATA nvfp4EncodeTameF32AVX512Evens<>+9(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+10(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+11(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+12(SB)/1, $0x06
+DATA nvfp4EncodeTameF32AVX512Evens<>+13(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+14(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+15(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+16(SB)/1, $0x08
+DATA nvfp4EncodeTameF32AVX512Evens<>+17(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+18(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+19(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+20(SB)/1, $0x0a
+DATA nvfp4EncodeTameF32AVX512Evens<>+21(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+22(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+23(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+24(SB)/1, $0x0c
+DATA nvfp4EncodeTameF32AVX512Evens<>+25(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+26(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+27(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+28(SB)/1, $0x0e
+DATA nvfp4EncodeTameF32AVX512Evens<>+29(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+30(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+31(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+32(SB)/1, $0x10
+DATA nvfp4EncodeTameF32AVX512Evens<>+33(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+34(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+35(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+36(SB)/1, $0x12
+DATA nvfp4EncodeTameF32AVX512Evens<>+37(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+38(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+39(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+40(SB)/1, $0x14
+DATA nvfp4EncodeTameF32AVX512Evens<>+41(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+42(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+43(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+44(SB)/1, $0x16
+DATA nvfp4EncodeTameF32AVX512Evens<>+45(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+46(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+47(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+48(SB)/1, $0x18
+DATA nvfp4EncodeTameF32AVX512Evens<>+49(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+50(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+51(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+52(SB)/1, $0x1a
+DATA nvfp4EncodeTameF32AVX512Evens<>+53(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+54(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+55(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+56(SB)/1, $0x1c
+DATA nvfp4EncodeTameF32AVX512Evens<>+57(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+58(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+59(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+60(SB)/1, $0x1e
+DATA nvfp4EncodeTameF32AVX512Evens<>+61(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+62(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Evens<>+63(SB)/1, $0x00
+GLOBL nvfp4EncodeTameF32AVX512Evens<>(SB), RODATA|NOPTR, $64
+
+DATA nvfp4EncodeTameF32AVX512Odds<>+0(SB)/1, $0x01
+DATA nvfp4EncodeTameF32AVX512Odds<>+1(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+2(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+3(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+4(SB)/1, $0x03
+DATA nvfp4EncodeTameF32AVX512Odds<>+5(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+6(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+7(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+8(SB)/1, $0x05
+DATA nvfp4EncodeTameF32AVX512Odds<>+9(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+10(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+11(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+12(SB)/1, $0x07
+DATA nvfp4EncodeTameF32AVX512Odds<>+13(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+14(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+15(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+16(SB)/1, $0x09
+DATA nvfp4EncodeTameF32AVX512Odds<>+17(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+18(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+19(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+20(SB)/1, $0x0b
+DATA nvfp4EncodeTameF32AVX512Odds<>+21(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+22(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+23(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+24(SB)/1, $0x0d
+DATA nvfp4EncodeTameF32AVX512Odds<>+25(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+26(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+27(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+28(SB)/1, $0x0f
+DATA nvfp4EncodeTameF32AVX512Odds<>+29(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+30(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+31(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+32(SB)/1, $0x11
+DATA nvfp4EncodeTameF32AVX512Odds<>+33(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+34(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+35(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+36(SB)/1, $0x13
+DATA nvfp4EncodeTameF32AVX512Odds<>+37(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+38(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+39(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+40(SB)/1, $0x15
+DATA nvfp4EncodeTameF32AVX512Odds<>+41(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+42(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+43(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+44(SB)/1, $0x17
+DATA nvfp4EncodeTameF32AVX512Odds<>+45(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+46(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+47(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+48(SB)/1, $0x19
+DATA nvfp4EncodeTameF32AVX512Odds<>+49(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+50(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+51(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+52(SB)/1, $0x1b
+DATA nvfp4EncodeTameF32AVX512Odds<>+53(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+54(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+55(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+56(SB)/1, $0x1d
+DATA nvfp4EncodeTameF32AVX512Odds<>+57(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+58(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+59(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+60(SB)/1, $0x1f
+DATA nvfp4EncodeTameF32AVX512Odds<>+61(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+62(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Odds<>+63(SB)/1, $0x00
+GLOBL nvfp4EncodeTameF32AVX512Odds<>(SB), RODATA|NOPTR, $64
+
+DATA nvfp4EncodeTameF32AVX512Order<>+0(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX512Order<>+1(SB)/1, $0x04
+DATA nvfp4EncodeTameF32AVX512Order<>+2(SB)/1, $0x08
+DATA nvfp4EncodeTameF32AVX512Order<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeTameF32AVX512Order<>+4(SB)/1, $0x10
+DATA nvfp4EncodeTameF32AVX512Order<>+5(SB)/1, $0x14
+DATA nvfp4EncodeTameF32AVX512Order<>+6(SB)/1, $0x18
+DATA nvfp4EncodeTameF32AVX512Order<>+7(SB)/1, $0x1c
+DATA nvfp4EncodeTameF32AVX512Order<>+8(SB)/1, $0x20
+DATA nvfp4EncodeTameF32AVX512Order<>+9(SB)/1, $0x24
+DATA nvfp4EncodeTameF32AVX512Order<>+10(SB)/1, $0x28
+DATA nvfp4EncodeTameF32AVX512Order<>+11(SB)/1, $0x2c
+DATA nvfp4EncodeTameF32AVX512Order<>+12(SB)/1, $0x30
+DATA nvfp4EncodeTameF32AVX512Order<>+13(SB)/1, $0x34
+DATA nvfp4EncodeTameF32AVX512Order<>+14(SB)/1, $0x38
+DATA nvfp4EncodeTameF32AVX512Order<>+15(SB)/1, $0x3c
+DATA nvfp4EncodeTameF32AVX512Order<>+16(SB)/1, $0x01
+DATA nvfp4EncodeTameF32AVX512Order<>+17(SB)/1, $0x05
+DATA nvfp4EncodeTameF32AVX512Order<>+18(SB)/1, $0x09
+DATA nvfp4EncodeTameF32AVX512Order<>+19(SB)/1, $0x0d
+DATA nvfp4EncodeTameF32AVX512Order<>+20(SB)/1, $0x11
+DATA nvfp4EncodeTameF32AVX512Order<>+21(SB)/1, $0x15
+DATA nvfp4EncodeTameF32AVX512Order<>+22(SB)/1, $0x19
+DATA nvfp4EncodeTameF32AVX512Order<>+23(SB)/1, $0x1d
+DATA nvfp4EncodeTameF32AVX512Order<>+24(SB)/1, $0x21
+DATA nvfp4EncodeTameF32AVX512Order<>+25(SB)/1, $0x25
+DATA nvfp4EncodeTameF32AVX512Order<>+26(SB)/1, $0x29
+DATA nvfp4EncodeTameF32AVX512Order<>+27(SB)/1, $0x2d
+DATA nvfp4EncodeTameF32AVX512Order<>+28(SB)/1, $0x31
+DATA nvfp4EncodeTameF32AVX512Order<>+29(SB)/1, $0x35
+DATA nvfp4EncodeTameF32AVX512Order<>+30(SB)/1, $0x39
+DATA nvfp4EncodeTameF32AVX512Order<>+31(SB)/1, $0x3d
+DATA nvfp4EncodeTameF32AVX512Order<>+32(SB)/1, $0x02
+DATA nvfp4EncodeTameF32AVX512Order<>+33(SB)/1, $0x06
+DATA nvfp4EncodeTameF32AVX512Order<>+34(SB)/1, $0x0a
+DATA nvfp4EncodeTameF32AVX512Order<>+35(SB)/1, $0x0e
+DATA nvfp4EncodeTameF32AVX512Order<>+36(SB)/1, $0x12
+DATA nvfp4EncodeTameF32AVX512Order<>+37(SB)/1, $0x16
+DATA nvfp4EncodeTameF32AVX512Order<>+38(SB)/1, $0x1a
+DATA nvfp4EncodeTameF32AVX512Order<>+39(SB)/1, $0x1e
+DATA nvfp4EncodeTameF32AVX512Order<>+40(SB)/1, $0x22
+DATA nvfp4EncodeTameF32AVX512Order<>+41(SB)/1, $0x26
+DATA nvfp4EncodeTameF32AVX512Order<>+42(SB)/1, $0x2a
+DATA nvfp4EncodeTameF32AVX512Order<>+43(SB)/1, $0x2e
+DATA nvfp4EncodeTameF32AVX512Order<>+44(SB)/1, $0x32
+DATA nvfp4EncodeTameF32AVX512Order<>+45(SB)/1, $0x36
+DATA nvfp4EncodeTameF32AVX512Order<>+46(SB)/1, $0x3a
+DATA nvfp4EncodeTameF32AVX512Order<>+47(SB)/1, $0x3e
+DATA nvfp4EncodeTameF32AVX512Order<>+48(SB)/1, $0x03
+DATA nvfp4EncodeTameF32AVX512Order<>+49(SB)/1, $0x07
+DATA nvfp4EncodeTameF32AVX512Order<>+50(SB)/1, $0x0b
+DATA nvfp4EncodeTameF32AVX512Order<>+51(SB)/1, $0x0f
+DATA nvfp4EncodeTameF32AVX512Order<>+52(SB)/1, $0x13
+DATA nvfp4EncodeTameF32AVX512Order<>+53(SB)/1, $0x17
+DATA nvfp4EncodeTameF32AVX512Order<>+54(SB)/1, $0x1b
+DATA nvfp4EncodeTameF32AVX512Order<>+55(SB)/1, $0x1f
+DATA nvfp4EncodeTameF32AVX512Order<>+56(SB)/1, $0x23
+DATA nvfp4EncodeTameF32AVX512Order<>+57(SB)/1, $0x27
+DATA nvfp4EncodeTameF32AVX512Order<>+58(SB)/1, $0x2b
+DATA nvfp4EncodeTameF32AVX512Order<>+59(SB)/1, $0x2f
+DATA nvfp4EncodeTameF32AVX512Order<>+60(SB)/1, $0x33
+DATA nvfp4EncodeTameF32AVX512Order<>+61(SB)/1, $0x37
+DATA nvfp4EncodeTameF32AVX512Order<>+62(SB)/1, $0x3b
+DATA nvfp4EncodeTameF32AVX512Order<>+63(SB)/1, $0x3f
+GLOBL nvfp4EncodeTameF32AVX512Order<>(SB), RODATA|NOPTR, $64
+
+// func nvfp4EncodeCalmF32AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, MMX+
+TEXT ·nvfp4EncodeCalmF32AVX512(SB), NOSPLIT, $320-56
+	MOVQ         fours+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         steps+24(FP), BX
+	MOVQ         codes+32(FP), SI
+	MOVQ         bins+40(FP), DI
+	MOVQ         lanes+48(FP), R8
+	LEAQ         (SP), R9
+	ADDQ         $0x3f, R9
+	ANDQ         $-64, R9
+	MOVL         $0xffff0000, R10
+	VPBROADCASTD R10, Z0
+	MOVL         $0x3f800000, R10
+	VPBROADCASTD R10, Z1
+	MOVL         $0x7f800000, R10
+	VPBROADCASTD R10, Z2
+	MOVL         $0x4a800002, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x7fffffff, R10
+	VPBROADCASTD R10, Z4
+	MOVL         $0x47000000, R10
+	VPBROADCASTD R10, Z5
+	MOVL         $0x0000000f, R10
+	VPBROADCASTD R10, Z6
+	VMOVDQU32    nvfp4EncodeCalmF32AVX512Evens<>+0(SB), Z7
+	VMOVDQU32    nvfp4EncodeCalmF32AVX512Odds<>+0(SB), Z8
+	VMOVDQU32    nvfp4EncodeCalmF32AVX512Order<>+0(SB), Z9
+	MOVL         $0x0000ff00, R10
+	KMOVW        R10, K1
+	VMOVUPD      (R8), Z10
+	VMOVUPD      64(R8), Z11
+	VMOVUPD      128(R8), Z12
+	VMOVUPD      192(R8), Z13
+	VMOVUPD      256(R8), Z14
+	VMOVUPD      320(R8), Z15
+
+four:
+	PREFETCHT0      16384(CX)
+	PREFETCHT0      16448(CX)
+	PREFETCHT0      16512(CX)
+	PREFETCHT0      16576(CX)
+	VMOVUPS         (CX), Z18
+	VMOVUPS         64(CX), Z19
+	VMOVAPS         Z7, Z16
+	VPERMI2PS       Z19, Z18, Z16
+	VMOVAPS         Z8, Z17
+	VPERMI2PS       Z19, Z18, Z17
+	MOVBQZX         (DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z18
+	MOVBQZX         1(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z18
+	VMOVDQA32       Z16, Z22
+	VPANDD          Z4, Z16, Z16
+	VDIVPS          Z18, Z16, Z19
+	VPTESTMD        Z19, Z19, K2
+	VPSRLD.Z        $0x1c, Z22, K2, Z22
+	VMAXPS          Z1, Z19, Z20
+	VPANDD          Z2, Z20, Z20
+	VMOVAPS         Z19, Z21
+	VFMADD231PS     Z3, Z20, Z21
+	VMOVAPS         Z21, Z23
+	VFNMADD231PS    Z3, Z20, Z23
+	VPSRLD          $0x16, Z20, Z20
+	VPADDD          Z20, Z21, Z21
+	VSUBPS          Z23, Z19, Z19
+	VANDPS          Z4, Z19, Z19
+	VADDPS.RZ_SAE   Z5, Z19, Z19
+	VPTERNLOGD      $0xe4, Z6, Z19, Z21
+	VMULPS          Z18, Z23, Z19
+	VMOVAPS         Z16, (R9)
+	VMOVAPS         Z19, 64(R9)
+	VMOVDQA32       Z17, Z25
+	VPANDD          Z4, Z17, Z17
+	VDIVPS          Z18, Z17, Z20
+	VPTESTMD        Z20, Z20, K2
+	VPSRLD.Z        $0x1c, Z25, K2, Z25
+	VMAXPS          Z1, Z20, Z23
+	VPANDD          Z2, Z23, Z23
+	VMOVAPS         Z20, Z24
+	VFMADD231PS     Z3, Z23, Z24
+	VMOVAPS         Z24, Z26
+	VFNMADD231PS    Z3, Z23, Z26
+	VPSRLD          $0x16, Z23, Z23
+	VPADDD          Z23, Z24, Z24
+	VSUBPS          Z26, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z24
+	VMULPS          Z18, Z26, Z18
+	VMOVAPS         Z17, 128(R9)
+	VMOVAPS         Z18, 192(R9)
+	VCVTPS2PD       Y16, Z16
+	VCVTPS2PD       Y19, Z19
+	VSUBPD          Z19, Z16, Z20
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z19, Z19, Z11
+	VFMADD231PD     Z19, Z16, Z12
+	VFMADD231PD     Z20, Z20, Z13
+	VCVTPS2PD       Y17, Z16
+	VCVTPS2PD       Y18, Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VCVTPS2PD       32(R9), Z16
+	VCVTPS2PD       96(R9), Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VCVTPS2PD       160(R9), Z16
+	VCVTPS2PD       224(R9), Z17
+	VSUBPD          Z17, Z16, Z18
+	VFMADD231PD     Z16, Z16, Z10
+	VFMADD231PD     Z17, Z17, Z11
+	VFMADD231PD     Z17, Z16, Z12
+	VFMADD231PD     Z18, Z18, Z13
+	VPSLLD          $0x10, Z24, Z24
+	VPTERNLOGD      $0xe4, Z0, Z21, Z24
+	VPORD           Z24, Z15, Z15
+	VPSLLD          $0x10, Z25, Z25
+	VPORD           Z22, Z25, Z16
+	VPTERNLOGD.BCST $0xe4, nvfp4SignCalmF32<>+0(SB), Z24, Z16
+	VMOVUPS         128(CX), Z19
+	VMOVUPS         192(CX), Z20
+	VMOVAPS         Z7, Z17
+	VPERMI2PS       Z20, Z19, Z17
+	VMOVAPS         Z8, Z18
+	VPERMI2PS       Z20, Z19, Z18
+	MOVBQZX         2(DX), R10
+	VBROADCASTSS    (BX)(R10*4), Z19
+	MOVBQZX         3(DX), R10
+	VBROADCASTSS    (BX)(R10*4), K1, Z19
+	VMOVDQA32       Z17, Z23
+	VPANDD          Z4, Z17, Z17
+	VDIVPS          Z19, Z17, Z20
+	VPTESTMD        Z20, Z20, K2
+	VPSRLD.Z        $0x1c, Z23, K2, Z23
+	VMAXPS          Z1, Z20, Z21
+	VPANDD          Z2, Z21, Z21
+	VMOVAPS         Z20, Z22
+	VFMADD231PS     Z3, Z21, Z22
+	VMOVAPS         Z22, Z24
+	VFNMADD231PS    Z3, Z21, Z24
+	VPSRLD          $0x16, Z21, Z21
+	VPADDD          Z21, Z22, Z22
+	VSUBPS          Z24, Z20, Z20
+	VANDPS          Z4, Z20, Z20
+	VADDPS.RZ_SAE   Z5, Z20, Z20
+	VPTERNLOGD      $0xe4, Z6, Z20, Z22
+	VMULPS          Z19, Z24, Z20
+	VMOVAPS         Z17, (R9)
+	VMOVAPS         Z20, 64(R9)
+	VMOVDQA32       Z18, Z26
+	VPANDD          Z4, Z18, Z18
+	VDIVPS          Z19, Z18, Z21
+	VPTESTMD        Z21, Z21, K2
+	VPSRLD.Z        $0x1c, Z26, K2, Z26
+	VMAXPS          Z1, Z21, Z24
+	VPANDD          Z2, Z24, Z24
+	VMOVAPS         Z21, Z25
+	VFMADD231PS     Z3, Z24, Z25
+	VMOVAPS         Z25, Z27
+	VFNMADD231PS    Z3, Z24, Z27
+	VPSRLD          $0x16, Z24, Z24
+	VPADDD          Z24, Z25, Z25
+	VSUBPS          Z27, Z21, Z21
+	VANDPS          Z4, Z21, Z21
+	VADDPS.RZ_SAE   Z5, Z21, Z21
+	VPTERNLOGD      $0xe4, Z6, Z21, Z25
+	VMULPS          Z19, Z27, Z19
+	VMOVAPS         Z18, 128(R9)
+	VMOVAPS         Z19, 192(R9)
+	VCVTPS2PD       Y17, Z17
+	VCVTPS2PD       Y20, Z20
+	VSUBPD          Z20, Z17, Z21
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z20, Z20, Z11
+	VFMADD231PD     Z20, Z17, Z12
+	VFMADD231PD     Z21, Z21, Z13
+	VCVTPS2PD       Y18, Z17
+	VCVTPS2PD       Y19, Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VCVTPS2PD       32(R9), Z17
+	VCVTPS2PD       96(R9), Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VCVTPS2PD       160(R9), Z17
+	VCVTPS2PD       224(R9), Z18
+	VSUBPD          Z18, Z17, Z19
+	VFMADD231PD     Z17, Z17, Z10
+	VFMADD231PD     Z18, Z18, Z11
+	VFMADD231PD     Z18, Z17, Z12
+	VFMADD231PD     Z19, Z19, Z13
+	VPSLLD          $0x10, Z25, Z25
+	VPTERNLOGD      $0xe4, Z0, Z22, Z25
+	VPORD           Z25, Z15, Z15
+	VPSLLD          $0x10, Z26, Z26
+	VPORD           Z23, Z26, Z17
+	VPTERNLOGD.BCST $0xe4, nvfp4SignCalmF32<>+0(SB), Z25, Z17
+	VPSLLD          $0x08, Z17, Z17
+	VPTERNLOGD.BCST $0xe4, nvfp4OddBytesCalmF32<>+0(SB), Z16, Z17
+	VPSLLD          $0x0c, Z17, Z16
+	VPSRLD          $0x0c, Z17, Z18
+	VPTERNLOGD      $0xe4, Z0, Z18, Z16
+	VPTERNLOGD.BCST $0xe4, nvfp4OuterCalmF32<>+0(SB), Z16, Z17
+	VPERMB          Z17, Z9, Z17
+	VMOVDQU64       Y17, (SI)
+	VEXTRACTI64X4   $0x01, Z17, (DI)
+	ADDQ            $0x00000100, CX
+	ADDQ            $0x04, DX
+	ADDQ            $0x20, SI
+	ADDQ            $0x20, DI
+	DECQ            AX
+	JNE             four
+	VMOVUPD         Z10, (R8)
+	VMOVUPD         Z11, 64(R8)
+	VMOVUPD         Z12, 128(R8)
+	VMOVUPD         Z13, 192(R8)
+	VMOVUPD         Z14, 256(R8)
+	VMOVUPD         Z15, 320(R8)
+	VZEROUPPER
+	RET
+
+DATA nvfp4SixCalmF32<>+0(SB)/4, $0x40c00000
+GLOBL nvfp4SixCalmF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OnesCalmF32<>+0(SB)/4, $0x00010001
+GLOBL nvfp4OnesCalmF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4SignCalmF32<>+0(SB)/4, $0x00080008
+GLOBL nvfp4SignCalmF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OddBytesCalmF32<>+0(SB)/4, $0xff00ff00
+GLOBL nvfp4OddBytesCalmF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4OuterCalmF32<>+0(SB)/4, $0xf0f00f0f
+GLOBL nvfp4OuterCalmF32<>(SB), RODATA|NOPTR, $4
+
+DATA nvfp4EncodeCalmF32AVX512Evens<>+0(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+1(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+2(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+3(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+4(SB)/1, $0x02
+DATA nvfp4EncodeCalmF32AVX512Evens<>+5(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+6(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+7(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+8(SB)/1, $0x04
+DATA nvfp4EncodeCalmF32AVX512Evens<>+9(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+10(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+11(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+12(SB)/1, $0x06
+DATA nvfp4EncodeCalmF32AVX512Evens<>+13(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+14(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+15(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+16(SB)/1, $0x08
+DATA nvfp4EncodeCalmF32AVX512Evens<>+17(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+18(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+19(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+20(SB)/1, $0x0a
+DATA nvfp4EncodeCalmF32AVX512Evens<>+21(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+22(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+23(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+24(SB)/1, $0x0c
+DATA nvfp4EncodeCalmF32AVX512Evens<>+25(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+26(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+27(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+28(SB)/1, $0x0e
+DATA nvfp4EncodeCalmF32AVX512Evens<>+29(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+30(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+31(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+32(SB)/1, $0x10
+DATA nvfp4EncodeCalmF32AVX512Evens<>+33(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+34(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+35(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+36(SB)/1, $0x12
+DATA nvfp4EncodeCalmF32AVX512Evens<>+37(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+38(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+39(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+40(SB)/1, $0x14
+DATA nvfp4EncodeCalmF32AVX512Evens<>+41(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+42(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+43(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+44(SB)/1, $0x16
+DATA nvfp4EncodeCalmF32AVX512Evens<>+45(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+46(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+47(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+48(SB)/1, $0x18
+DATA nvfp4EncodeCalmF32AVX512Evens<>+49(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+50(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+51(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+52(SB)/1, $0x1a
+DATA nvfp4EncodeCalmF32AVX512Evens<>+53(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+54(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+55(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+56(SB)/1, $0x1c
+DATA nvfp4EncodeCalmF32AVX512Evens<>+57(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+58(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+59(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+60(SB)/1, $0x1e
+DATA nvfp4EncodeCalmF32AVX512Evens<>+61(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+62(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Evens<>+63(SB)/1, $0x00
+GLOBL nvfp4EncodeCalmF32AVX512Evens<>(SB), RODATA|NOPTR, $64
+
+DATA nvfp4EncodeCalmF32AVX512Odds<>+0(SB)/1, $0x01
+DATA nvfp4EncodeCalmF32AVX512Odds<>+1(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+2(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+3(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+4(SB)/1, $0x03
+DATA nvfp4EncodeCalmF32AVX512Odds<>+5(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+6(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+7(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+8(SB)/1, $0x05
+DATA nvfp4EncodeCalmF32AVX512Odds<>+9(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+10(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+11(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+12(SB)/1, $0x07
+DATA nvfp4EncodeCalmF32AVX512Odds<>+13(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+14(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+15(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+16(SB)/1, $0x09
+DATA nvfp4EncodeCalmF32AVX512Odds<>+17(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+18(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+19(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+20(SB)/1, $0x0b
+DATA nvfp4EncodeCalmF32AVX512Odds<>+21(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+22(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+23(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+24(SB)/1, $0x0d
+DATA nvfp4EncodeCalmF32AVX512Odds<>+25(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+26(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+27(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+28(SB)/1, $0x0f
+DATA nvfp4EncodeCalmF32AVX512Odds<>+29(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+30(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+31(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+32(SB)/1, $0x11
+DATA nvfp4EncodeCalmF32AVX512Odds<>+33(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+34(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+35(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+36(SB)/1, $0x13
+DATA nvfp4EncodeCalmF32AVX512Odds<>+37(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+38(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+39(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+40(SB)/1, $0x15
+DATA nvfp4EncodeCalmF32AVX512Odds<>+41(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+42(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+43(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+44(SB)/1, $0x17
+DATA nvfp4EncodeCalmF32AVX512Odds<>+45(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+46(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+47(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+48(SB)/1, $0x19
+DATA nvfp4EncodeCalmF32AVX512Odds<>+49(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+50(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+51(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+52(SB)/1, $0x1b
+DATA nvfp4EncodeCalmF32AVX512Odds<>+53(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+54(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+55(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+56(SB)/1, $0x1d
+DATA nvfp4EncodeCalmF32AVX512Odds<>+57(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+58(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+59(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+60(SB)/1, $0x1f
+DATA nvfp4EncodeCalmF32AVX512Odds<>+61(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+62(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Odds<>+63(SB)/1, $0x00
+GLOBL nvfp4EncodeCalmF32AVX512Odds<>(SB), RODATA|NOPTR, $64
+
+DATA nvfp4EncodeCalmF32AVX512Order<>+0(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX512Order<>+1(SB)/1, $0x04
+DATA nvfp4EncodeCalmF32AVX512Order<>+2(SB)/1, $0x08
+DATA nvfp4EncodeCalmF32AVX512Order<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeCalmF32AVX512Order<>+4(SB)/1, $0x10
+DATA nvfp4EncodeCalmF32AVX512Order<>+5(SB)/1, $0x14
+DATA nvfp4EncodeCalmF32AVX512Order<>+6(SB)/1, $0x18
+DATA nvfp4EncodeCalmF32AVX512Order<>+7(SB)/1, $0x1c
+DATA nvfp4EncodeCalmF32AVX512Order<>+8(SB)/1, $0x20
+DATA nvfp4EncodeCalmF32AVX512Order<>+9(SB)/1, $0x24
+DATA nvfp4EncodeCalmF32AVX512Order<>+10(SB)/1, $0x28
+DATA nvfp4EncodeCalmF32AVX512Order<>+11(SB)/1, $0x2c
+DATA nvfp4EncodeCalmF32AVX512Order<>+12(SB)/1, $0x30
+DATA nvfp4EncodeCalmF32AVX512Order<>+13(SB)/1, $0x34
+DATA nvfp4EncodeCalmF32AVX512Order<>+14(SB)/1, $0x38
+DATA nvfp4EncodeCalmF32AVX512Order<>+15(SB)/1, $0x3c
+DATA nvfp4EncodeCalmF32AVX512Order<>+16(SB)/1, $0x01
+DATA nvfp4EncodeCalmF32AVX512Order<>+17(SB)/1, $0x05
+DATA nvfp4EncodeCalmF32AVX512Order<>+18(SB)/1, $0x09
+DATA nvfp4EncodeCalmF32AVX512Order<>+19(SB)/1, $0x0d
+DATA nvfp4EncodeCalmF32AVX512Order<>+20(SB)/1, $0x11
+DATA nvfp4EncodeCalmF32AVX512Order<>+21(SB)/1, $0x15
+DATA nvfp4EncodeCalmF32AVX512Order<>+22(SB)/1, $0x19
+DATA nvfp4EncodeCalmF32AVX512Order<>+23(SB)/1, $0x1d
+DATA nvfp4EncodeCalmF32AVX512Order<>+24(SB)/1, $0x21
+DATA nvfp4EncodeCalmF32AVX512Order<>+25(SB)/1, $0x25
+DATA nvfp4EncodeCalmF32AVX512Order<>+26(SB)/1, $0x29
+DATA nvfp4EncodeCalmF32AVX512Order<>+27(SB)/1, $0x2d
+DATA nvfp4EncodeCalmF32AVX512Order<>+28(SB)/1, $0x31
+DATA nvfp4EncodeCalmF32AVX512Order<>+29(SB)/1, $0x35
+DATA nvfp4EncodeCalmF32AVX512Order<>+30(SB)/1, $0x39
+DATA nvfp4EncodeCalmF32AVX512Order<>+31(SB)/1, $0x3d
+DATA nvfp4EncodeCalmF32AVX512Order<>+32(SB)/1, $0x02
+DATA nvfp4EncodeCalmF32AVX512Order<>+33(SB)/1, $0x06
+DATA nvfp4EncodeCalmF32AVX512Order<>+34(SB)/1, $0x0a
+DATA nvfp4EncodeCalmF32AVX512Order<>+35(SB)/1, $0x0e
+DATA nvfp4EncodeCalmF32AVX512Order<>+36(SB)/1, $0x12
+DATA nvfp4EncodeCalmF32AVX512Order<>+37(SB)/1, $0x16
+DATA nvfp4EncodeCalmF32AVX512Order<>+38(SB)/1, $0x1a
+DATA nvfp4EncodeCalmF32AVX512Order<>+39(SB)/1, $0x1e
+DATA nvfp4EncodeCalmF32AVX512Order<>+40(SB)/1, $0x22
+DATA nvfp4EncodeCalmF32AVX512Order<>+41(SB)/1, $0x26
+DATA nvfp4EncodeCalmF32AVX512Order<>+42(SB)/1, $0x2a
+DATA nvfp4EncodeCalmF32AVX512Order<>+43(SB)/1, $0x2e
+DATA nvfp4EncodeCalmF32AVX512Order<>+44(SB)/1, $0x32
+DATA nvfp4EncodeCalmF32AVX512Order<>+45(SB)/1, $0x36
+DATA nvfp4EncodeCalmF32AVX512Order<>+46(SB)/1, $0x3a
+DATA nvfp4EncodeCalmF32AVX512Order<>+47(SB)/1, $0x3e
+DATA nvfp4EncodeCalmF32AVX512Order<>+48(SB)/1, $0x03
+DATA nvfp4EncodeCalmF32AVX512Order<>+49(SB)/1, $0x07
+DATA nvfp4EncodeCalmF32AVX512Order<>+50(SB)/1, $0x0b
+DATA nvfp4EncodeCalmF32AVX512Order<>+51(SB)/1, $0x0f
+DATA nvfp4EncodeCalmF32AVX512Order<>+52(SB)/1, $0x13
+DATA nvfp4EncodeCalmF32AVX512Order<>+53(SB)/1, $0x17
+DATA nvfp4EncodeCalmF32AVX512Order<>+54(SB)/1, $0x1b
+DATA nvfp4EncodeCalmF32AVX512Order<>+55(SB)/1, $0x1f
+DATA nvfp4EncodeCalmF32AVX512Order<>+56(SB)/1, $0x23
+DATA nvfp4EncodeCalmF32AVX512Order<>+57(SB)/1, $0x27
+DATA nvfp4EncodeCalmF32AVX512Order<>+58(SB)/1, $0x2b
+DATA nvfp4EncodeCalmF32AVX512Order<>+59(SB)/1, $0x2f
+DATA nvfp4EncodeCalmF32AVX512Order<>+60(SB)/1, $0x33
+DATA nvfp4EncodeCalmF32AVX512Order<>+61(SB)/1, $0x37
+DATA nvfp4EncodeCalmF32AVX512Order<>+62(SB)/1, $0x3b
+DATA nvfp4EncodeCalmF32AVX512Order<>+63(SB)/1, $0x3f
+GLOBL nvfp4EncodeCalmF32AVX512Order<>(SB), RODATA|NOPTR, $64

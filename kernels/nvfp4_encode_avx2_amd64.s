@@ -189,7 +189,7 @@ DATA nvfp4EncodeBF16AVX2Dwords<>+28(SB)/4, $0x00000007
 GLOBL nvfp4EncodeBF16AVX2Dwords<>(SB), RODATA|NOPTR, $32
 
 // func nvfp4EncodeBF16AVX2(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·nvfp4EncodeBF16AVX2(SB), NOSPLIT, $544-56
 	MOVQ fours+0(FP), AX
 	MOVQ src+8(FP), CX
@@ -203,6 +203,8 @@ TEXT ·nvfp4EncodeBF16AVX2(SB), NOSPLIT, $544-56
 	ANDQ $-32, R9
 
 four:
+	PREFETCHT0   8192(CX)
+	PREFETCHT0   8256(CX)
 	VMOVDQU      (CX), Y1
 	VPSRLW       $0x0c, Y1, Y2
 	VPAND        nvfp4EncodeBF16MagnitudesAVX2<>+0(SB), Y1, Y1
@@ -640,6 +642,1226 @@ four:
 	VZEROUPPER
 	RET
 
+DATA nvfp4EncodeTameBF16HighAVX2<>+0(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameBF16HighAVX2<>+4(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameBF16HighAVX2<>+8(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameBF16HighAVX2<>+12(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameBF16HighAVX2<>+16(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameBF16HighAVX2<>+20(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameBF16HighAVX2<>+24(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameBF16HighAVX2<>+28(SB)/4, $0xffff0000
+GLOBL nvfp4EncodeTameBF16HighAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameBF16MagnitudesAVX2<>+4(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameBF16MagnitudesAVX2<>+8(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameBF16MagnitudesAVX2<>+12(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameBF16MagnitudesAVX2<>+16(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameBF16MagnitudesAVX2<>+20(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameBF16MagnitudesAVX2<>+24(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameBF16MagnitudesAVX2<>+28(SB)/4, $0x7fff7fff
+GLOBL nvfp4EncodeTameBF16MagnitudesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16SignsAVX2<>+0(SB)/4, $0x00080008
+DATA nvfp4EncodeTameBF16SignsAVX2<>+4(SB)/4, $0x00080008
+DATA nvfp4EncodeTameBF16SignsAVX2<>+8(SB)/4, $0x00080008
+DATA nvfp4EncodeTameBF16SignsAVX2<>+12(SB)/4, $0x00080008
+DATA nvfp4EncodeTameBF16SignsAVX2<>+16(SB)/4, $0x00080008
+DATA nvfp4EncodeTameBF16SignsAVX2<>+20(SB)/4, $0x00080008
+DATA nvfp4EncodeTameBF16SignsAVX2<>+24(SB)/4, $0x00080008
+DATA nvfp4EncodeTameBF16SignsAVX2<>+28(SB)/4, $0x00080008
+GLOBL nvfp4EncodeTameBF16SignsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16CodesAVX2<>+0(SB)/4, $0x00070007
+DATA nvfp4EncodeTameBF16CodesAVX2<>+4(SB)/4, $0x00070007
+DATA nvfp4EncodeTameBF16CodesAVX2<>+8(SB)/4, $0x00070007
+DATA nvfp4EncodeTameBF16CodesAVX2<>+12(SB)/4, $0x00070007
+DATA nvfp4EncodeTameBF16CodesAVX2<>+16(SB)/4, $0x00070007
+DATA nvfp4EncodeTameBF16CodesAVX2<>+20(SB)/4, $0x00070007
+DATA nvfp4EncodeTameBF16CodesAVX2<>+24(SB)/4, $0x00070007
+DATA nvfp4EncodeTameBF16CodesAVX2<>+28(SB)/4, $0x00070007
+GLOBL nvfp4EncodeTameBF16CodesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16BinsAVX2<>+0(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameBF16BinsAVX2<>+4(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameBF16BinsAVX2<>+8(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameBF16BinsAVX2<>+12(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameBF16BinsAVX2<>+16(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameBF16BinsAVX2<>+20(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameBF16BinsAVX2<>+24(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameBF16BinsAVX2<>+28(SB)/4, $0x00f000f0
+GLOBL nvfp4EncodeTameBF16BinsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16OuterAVX2<>+0(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameBF16OuterAVX2<>+4(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameBF16OuterAVX2<>+8(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameBF16OuterAVX2<>+12(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameBF16OuterAVX2<>+16(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameBF16OuterAVX2<>+20(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameBF16OuterAVX2<>+24(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameBF16OuterAVX2<>+28(SB)/4, $0xf0f00f0f
+GLOBL nvfp4EncodeTameBF16OuterAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16DownAVX2<>+0(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameBF16DownAVX2<>+4(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameBF16DownAVX2<>+8(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameBF16DownAVX2<>+12(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameBF16DownAVX2<>+16(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameBF16DownAVX2<>+20(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameBF16DownAVX2<>+24(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameBF16DownAVX2<>+28(SB)/4, $0x0000f0f0
+GLOBL nvfp4EncodeTameBF16DownAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16UpAVX2<>+0(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameBF16UpAVX2<>+4(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameBF16UpAVX2<>+8(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameBF16UpAVX2<>+12(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameBF16UpAVX2<>+16(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameBF16UpAVX2<>+20(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameBF16UpAVX2<>+24(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameBF16UpAVX2<>+28(SB)/4, $0x0f0f0000
+GLOBL nvfp4EncodeTameBF16UpAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16OneAVX2<>+0(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameBF16OneAVX2<>+4(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameBF16OneAVX2<>+8(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameBF16OneAVX2<>+12(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameBF16OneAVX2<>+16(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameBF16OneAVX2<>+20(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameBF16OneAVX2<>+24(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameBF16OneAVX2<>+28(SB)/4, $0x3f800000
+GLOBL nvfp4EncodeTameBF16OneAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16SixAVX2<>+0(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameBF16SixAVX2<>+4(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameBF16SixAVX2<>+8(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameBF16SixAVX2<>+12(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameBF16SixAVX2<>+16(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameBF16SixAVX2<>+20(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameBF16SixAVX2<>+24(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameBF16SixAVX2<>+28(SB)/4, $0x40c00000
+GLOBL nvfp4EncodeTameBF16SixAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16OctaveAVX2<>+0(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameBF16OctaveAVX2<>+4(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameBF16OctaveAVX2<>+8(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameBF16OctaveAVX2<>+12(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameBF16OctaveAVX2<>+16(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameBF16OctaveAVX2<>+20(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameBF16OctaveAVX2<>+24(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameBF16OctaveAVX2<>+28(SB)/4, $0x7f800000
+GLOBL nvfp4EncodeTameBF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16MagicAVX2<>+0(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameBF16MagicAVX2<>+4(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameBF16MagicAVX2<>+8(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameBF16MagicAVX2<>+12(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameBF16MagicAVX2<>+16(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameBF16MagicAVX2<>+20(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameBF16MagicAVX2<>+24(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameBF16MagicAVX2<>+28(SB)/4, $0x4a800002
+GLOBL nvfp4EncodeTameBF16MagicAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16AbsAVX2<>+0(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameBF16AbsAVX2<>+4(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameBF16AbsAVX2<>+8(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameBF16AbsAVX2<>+12(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameBF16AbsAVX2<>+16(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameBF16AbsAVX2<>+20(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameBF16AbsAVX2<>+24(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameBF16AbsAVX2<>+28(SB)/4, $0x7fffffff
+GLOBL nvfp4EncodeTameBF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16FineAVX2<>+0(SB)/4, $0x43800000
+DATA nvfp4EncodeTameBF16FineAVX2<>+4(SB)/4, $0x43800000
+DATA nvfp4EncodeTameBF16FineAVX2<>+8(SB)/4, $0x43800000
+DATA nvfp4EncodeTameBF16FineAVX2<>+12(SB)/4, $0x43800000
+DATA nvfp4EncodeTameBF16FineAVX2<>+16(SB)/4, $0x43800000
+DATA nvfp4EncodeTameBF16FineAVX2<>+20(SB)/4, $0x43800000
+DATA nvfp4EncodeTameBF16FineAVX2<>+24(SB)/4, $0x43800000
+DATA nvfp4EncodeTameBF16FineAVX2<>+28(SB)/4, $0x43800000
+GLOBL nvfp4EncodeTameBF16FineAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+0(SB)/1, $0x00
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+1(SB)/1, $0x04
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+2(SB)/1, $0x08
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+4(SB)/1, $0x01
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+5(SB)/1, $0x05
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+6(SB)/1, $0x09
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+7(SB)/1, $0x0d
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+8(SB)/1, $0x02
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+9(SB)/1, $0x06
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+10(SB)/1, $0x0a
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+11(SB)/1, $0x0e
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+12(SB)/1, $0x03
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+13(SB)/1, $0x07
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+14(SB)/1, $0x0b
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+15(SB)/1, $0x0f
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+16(SB)/1, $0x00
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+17(SB)/1, $0x04
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+18(SB)/1, $0x08
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+19(SB)/1, $0x0c
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+20(SB)/1, $0x01
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+21(SB)/1, $0x05
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+22(SB)/1, $0x09
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+23(SB)/1, $0x0d
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+24(SB)/1, $0x02
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+25(SB)/1, $0x06
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+26(SB)/1, $0x0a
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+27(SB)/1, $0x0e
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+28(SB)/1, $0x03
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+29(SB)/1, $0x07
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+30(SB)/1, $0x0b
+DATA nvfp4EncodeTameBF16AVX2Bytes<>+31(SB)/1, $0x0f
+GLOBL nvfp4EncodeTameBF16AVX2Bytes<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16AVX2Dwords<>+0(SB)/4, $0x00000000
+DATA nvfp4EncodeTameBF16AVX2Dwords<>+4(SB)/4, $0x00000004
+DATA nvfp4EncodeTameBF16AVX2Dwords<>+8(SB)/4, $0x00000001
+DATA nvfp4EncodeTameBF16AVX2Dwords<>+12(SB)/4, $0x00000005
+DATA nvfp4EncodeTameBF16AVX2Dwords<>+16(SB)/4, $0x00000002
+DATA nvfp4EncodeTameBF16AVX2Dwords<>+20(SB)/4, $0x00000006
+DATA nvfp4EncodeTameBF16AVX2Dwords<>+24(SB)/4, $0x00000003
+DATA nvfp4EncodeTameBF16AVX2Dwords<>+28(SB)/4, $0x00000007
+GLOBL nvfp4EncodeTameBF16AVX2Dwords<>(SB), RODATA|NOPTR, $32
+
+// func nvfp4EncodeTameBF16AVX2(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·nvfp4EncodeTameBF16AVX2(SB), NOSPLIT, $544-56
+	MOVQ fours+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scales+16(FP), DX
+	MOVQ steps+24(FP), BX
+	MOVQ codes+32(FP), SI
+	MOVQ bins+40(FP), DI
+	MOVQ lanes+48(FP), R8
+	LEAQ (SP), R9
+	ADDQ $0x1f, R9
+	ANDQ $-32, R9
+
+four:
+	PREFETCHT0   8192(CX)
+	PREFETCHT0   8256(CX)
+	VMOVDQU      (CX), Y1
+	VPSRLW       $0x0c, Y1, Y2
+	VPAND        nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y0, Y0, Y0
+	VPCMPEQW     Y0, Y1, Y0
+	VPANDN       Y2, Y0, Y2
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y1, Y1
+	MOVBQZX      (DX), R10
+	VBROADCASTSS (BX)(R10*4), Y3
+	VMOVAPS      Y0, (R9)
+	VDIVPS       Y3, Y0, Y0
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 64(R9)
+	VMOVAPS      Y1, 32(R9)
+	VDIVPS       Y3, Y1, Y1
+	VMOVAPS      Y1, Y7
+	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y1, Y1
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 96(R9)
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y7, Y7
+	VPBLENDW     $0xaa, Y7, Y6, Y6
+	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VMOVDQU      32(CX), Y1
+	VPSRLW       $0x0c, Y1, Y2
+	VPAND        nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y0, Y0, Y0
+	VPCMPEQW     Y0, Y1, Y0
+	VPANDN       Y2, Y0, Y2
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y1, Y1
+	MOVBQZX      1(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y3
+	VMOVAPS      Y0, 128(R9)
+	VDIVPS       Y3, Y0, Y0
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 192(R9)
+	VMOVAPS      Y1, 160(R9)
+	VDIVPS       Y3, Y1, Y1
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y8, Y4
+	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y4, Y8
+	VMOVAPS      Y8, Y5
+	VFNMADD231PS Y9, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y8, Y8
+	VSUBPS       Y5, Y1, Y1
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 224(R9)
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y7, Y7
+	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeTameBF16DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameBF16UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameBF16OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeTameBF16AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeTameBF16AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, (SI)
+	VEXTRACTI128 $0x01, Y6, (DI)
+	VMOVDQU      64(CX), Y1
+	VPSRLW       $0x0c, Y1, Y2
+	VPAND        nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y0, Y0, Y0
+	VPCMPEQW     Y0, Y1, Y0
+	VPANDN       Y2, Y0, Y2
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y1, Y1
+	MOVBQZX      2(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y3
+	VMOVAPS      Y0, 256(R9)
+	VDIVPS       Y3, Y0, Y0
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 320(R9)
+	VMOVAPS      Y1, 288(R9)
+	VDIVPS       Y3, Y1, Y1
+	VMOVAPS      Y1, Y7
+	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y1, Y1
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 352(R9)
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y7, Y7
+	VPBLENDW     $0xaa, Y7, Y6, Y6
+	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VMOVDQU      96(CX), Y1
+	VPSRLW       $0x0c, Y1, Y2
+	VPAND        nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y0, Y0, Y0
+	VPCMPEQW     Y0, Y1, Y0
+	VPANDN       Y2, Y0, Y2
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y1, Y1
+	MOVBQZX      3(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y3
+	VMOVAPS      Y0, 384(R9)
+	VDIVPS       Y3, Y0, Y0
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 448(R9)
+	VMOVAPS      Y1, 416(R9)
+	VDIVPS       Y3, Y1, Y1
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y8, Y4
+	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y4, Y8
+	VMOVAPS      Y8, Y5
+	VFNMADD231PS Y9, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y8, Y8
+	VSUBPS       Y5, Y1, Y1
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 480(R9)
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y7, Y7
+	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeTameBF16DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameBF16UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameBF16OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeTameBF16AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeTameBF16AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, 16(SI)
+	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VMOVUPD      (R8), Y0
+	VMOVUPD      64(R8), Y1
+	VMOVUPD      128(R8), Y2
+	VMOVUPD      192(R8), Y3
+	VMOVUPD      256(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    (R9), Y6
+	VCVTPS2PD    64(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    32(R9), Y6
+	VCVTPS2PD    96(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    128(R9), Y6
+	VCVTPS2PD    192(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    160(R9), Y6
+	VCVTPS2PD    224(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    256(R9), Y6
+	VCVTPS2PD    320(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    288(R9), Y6
+	VCVTPS2PD    352(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    384(R9), Y6
+	VCVTPS2PD    448(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    416(R9), Y6
+	VCVTPS2PD    480(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VMOVUPD      Y0, (R8)
+	VMOVUPD      Y1, 64(R8)
+	VMOVUPD      Y2, 128(R8)
+	VMOVUPD      Y3, 192(R8)
+	VMOVUPD      Y4, 256(R8)
+	VMOVUPD      32(R8), Y0
+	VMOVUPD      96(R8), Y1
+	VMOVUPD      160(R8), Y2
+	VMOVUPD      224(R8), Y3
+	VMOVUPD      288(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    16(R9), Y6
+	VCVTPS2PD    80(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    48(R9), Y6
+	VCVTPS2PD    112(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    144(R9), Y6
+	VCVTPS2PD    208(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    176(R9), Y6
+	VCVTPS2PD    240(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    272(R9), Y6
+	VCVTPS2PD    336(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    304(R9), Y6
+	VCVTPS2PD    368(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    400(R9), Y6
+	VCVTPS2PD    464(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    432(R9), Y6
+	VCVTPS2PD    496(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VMOVUPD      Y0, 32(R8)
+	VMOVUPD      Y1, 96(R8)
+	VMOVUPD      Y2, 160(R8)
+	VMOVUPD      Y3, 224(R8)
+	VMOVUPD      Y4, 288(R8)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	DECQ         AX
+	JNE          four
+	VZEROUPPER
+	RET
+
+DATA nvfp4EncodeCalmBF16HighAVX2<>+0(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmBF16HighAVX2<>+4(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmBF16HighAVX2<>+8(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmBF16HighAVX2<>+12(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmBF16HighAVX2<>+16(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmBF16HighAVX2<>+20(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmBF16HighAVX2<>+24(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmBF16HighAVX2<>+28(SB)/4, $0xffff0000
+GLOBL nvfp4EncodeCalmBF16HighAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmBF16MagnitudesAVX2<>+4(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmBF16MagnitudesAVX2<>+8(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmBF16MagnitudesAVX2<>+12(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmBF16MagnitudesAVX2<>+16(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmBF16MagnitudesAVX2<>+20(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmBF16MagnitudesAVX2<>+24(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmBF16MagnitudesAVX2<>+28(SB)/4, $0x7fff7fff
+GLOBL nvfp4EncodeCalmBF16MagnitudesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16SignsAVX2<>+0(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmBF16SignsAVX2<>+4(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmBF16SignsAVX2<>+8(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmBF16SignsAVX2<>+12(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmBF16SignsAVX2<>+16(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmBF16SignsAVX2<>+20(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmBF16SignsAVX2<>+24(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmBF16SignsAVX2<>+28(SB)/4, $0x00080008
+GLOBL nvfp4EncodeCalmBF16SignsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16CodesAVX2<>+0(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmBF16CodesAVX2<>+4(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmBF16CodesAVX2<>+8(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmBF16CodesAVX2<>+12(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmBF16CodesAVX2<>+16(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmBF16CodesAVX2<>+20(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmBF16CodesAVX2<>+24(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmBF16CodesAVX2<>+28(SB)/4, $0x00070007
+GLOBL nvfp4EncodeCalmBF16CodesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16BinsAVX2<>+0(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmBF16BinsAVX2<>+4(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmBF16BinsAVX2<>+8(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmBF16BinsAVX2<>+12(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmBF16BinsAVX2<>+16(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmBF16BinsAVX2<>+20(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmBF16BinsAVX2<>+24(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmBF16BinsAVX2<>+28(SB)/4, $0x00f000f0
+GLOBL nvfp4EncodeCalmBF16BinsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16OuterAVX2<>+0(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmBF16OuterAVX2<>+4(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmBF16OuterAVX2<>+8(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmBF16OuterAVX2<>+12(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmBF16OuterAVX2<>+16(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmBF16OuterAVX2<>+20(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmBF16OuterAVX2<>+24(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmBF16OuterAVX2<>+28(SB)/4, $0xf0f00f0f
+GLOBL nvfp4EncodeCalmBF16OuterAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16DownAVX2<>+0(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmBF16DownAVX2<>+4(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmBF16DownAVX2<>+8(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmBF16DownAVX2<>+12(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmBF16DownAVX2<>+16(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmBF16DownAVX2<>+20(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmBF16DownAVX2<>+24(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmBF16DownAVX2<>+28(SB)/4, $0x0000f0f0
+GLOBL nvfp4EncodeCalmBF16DownAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16UpAVX2<>+0(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmBF16UpAVX2<>+4(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmBF16UpAVX2<>+8(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmBF16UpAVX2<>+12(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmBF16UpAVX2<>+16(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmBF16UpAVX2<>+20(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmBF16UpAVX2<>+24(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmBF16UpAVX2<>+28(SB)/4, $0x0f0f0000
+GLOBL nvfp4EncodeCalmBF16UpAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16OneAVX2<>+0(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmBF16OneAVX2<>+4(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmBF16OneAVX2<>+8(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmBF16OneAVX2<>+12(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmBF16OneAVX2<>+16(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmBF16OneAVX2<>+20(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmBF16OneAVX2<>+24(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmBF16OneAVX2<>+28(SB)/4, $0x3f800000
+GLOBL nvfp4EncodeCalmBF16OneAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16SixAVX2<>+0(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmBF16SixAVX2<>+4(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmBF16SixAVX2<>+8(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmBF16SixAVX2<>+12(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmBF16SixAVX2<>+16(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmBF16SixAVX2<>+20(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmBF16SixAVX2<>+24(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmBF16SixAVX2<>+28(SB)/4, $0x40c00000
+GLOBL nvfp4EncodeCalmBF16SixAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmBF16OctaveAVX2<>+4(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmBF16OctaveAVX2<>+8(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmBF16OctaveAVX2<>+12(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmBF16OctaveAVX2<>+16(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmBF16OctaveAVX2<>+20(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmBF16OctaveAVX2<>+24(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmBF16OctaveAVX2<>+28(SB)/4, $0x7f800000
+GLOBL nvfp4EncodeCalmBF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16MagicAVX2<>+0(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmBF16MagicAVX2<>+4(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmBF16MagicAVX2<>+8(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmBF16MagicAVX2<>+12(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmBF16MagicAVX2<>+16(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmBF16MagicAVX2<>+20(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmBF16MagicAVX2<>+24(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmBF16MagicAVX2<>+28(SB)/4, $0x4a800002
+GLOBL nvfp4EncodeCalmBF16MagicAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16AbsAVX2<>+0(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmBF16AbsAVX2<>+4(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmBF16AbsAVX2<>+8(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmBF16AbsAVX2<>+12(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmBF16AbsAVX2<>+16(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmBF16AbsAVX2<>+20(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmBF16AbsAVX2<>+24(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmBF16AbsAVX2<>+28(SB)/4, $0x7fffffff
+GLOBL nvfp4EncodeCalmBF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16FineAVX2<>+0(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmBF16FineAVX2<>+4(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmBF16FineAVX2<>+8(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmBF16FineAVX2<>+12(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmBF16FineAVX2<>+16(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmBF16FineAVX2<>+20(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmBF16FineAVX2<>+24(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmBF16FineAVX2<>+28(SB)/4, $0x43800000
+GLOBL nvfp4EncodeCalmBF16FineAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+0(SB)/1, $0x00
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+1(SB)/1, $0x04
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+2(SB)/1, $0x08
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+4(SB)/1, $0x01
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+5(SB)/1, $0x05
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+6(SB)/1, $0x09
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+7(SB)/1, $0x0d
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+8(SB)/1, $0x02
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+9(SB)/1, $0x06
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+10(SB)/1, $0x0a
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+11(SB)/1, $0x0e
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+12(SB)/1, $0x03
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+13(SB)/1, $0x07
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+14(SB)/1, $0x0b
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+15(SB)/1, $0x0f
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+16(SB)/1, $0x00
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+17(SB)/1, $0x04
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+18(SB)/1, $0x08
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+19(SB)/1, $0x0c
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+20(SB)/1, $0x01
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+21(SB)/1, $0x05
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+22(SB)/1, $0x09
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+23(SB)/1, $0x0d
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+24(SB)/1, $0x02
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+25(SB)/1, $0x06
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+26(SB)/1, $0x0a
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+27(SB)/1, $0x0e
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+28(SB)/1, $0x03
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+29(SB)/1, $0x07
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+30(SB)/1, $0x0b
+DATA nvfp4EncodeCalmBF16AVX2Bytes<>+31(SB)/1, $0x0f
+GLOBL nvfp4EncodeCalmBF16AVX2Bytes<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16AVX2Dwords<>+0(SB)/4, $0x00000000
+DATA nvfp4EncodeCalmBF16AVX2Dwords<>+4(SB)/4, $0x00000004
+DATA nvfp4EncodeCalmBF16AVX2Dwords<>+8(SB)/4, $0x00000001
+DATA nvfp4EncodeCalmBF16AVX2Dwords<>+12(SB)/4, $0x00000005
+DATA nvfp4EncodeCalmBF16AVX2Dwords<>+16(SB)/4, $0x00000002
+DATA nvfp4EncodeCalmBF16AVX2Dwords<>+20(SB)/4, $0x00000006
+DATA nvfp4EncodeCalmBF16AVX2Dwords<>+24(SB)/4, $0x00000003
+DATA nvfp4EncodeCalmBF16AVX2Dwords<>+28(SB)/4, $0x00000007
+GLOBL nvfp4EncodeCalmBF16AVX2Dwords<>(SB), RODATA|NOPTR, $32
+
+// func nvfp4EncodeCalmBF16AVX2(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·nvfp4EncodeCalmBF16AVX2(SB), NOSPLIT, $544-56
+	MOVQ fours+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scales+16(FP), DX
+	MOVQ steps+24(FP), BX
+	MOVQ codes+32(FP), SI
+	MOVQ bins+40(FP), DI
+	MOVQ lanes+48(FP), R8
+	LEAQ (SP), R9
+	ADDQ $0x1f, R9
+	ANDQ $-32, R9
+
+four:
+	PREFETCHT0   8192(CX)
+	PREFETCHT0   8256(CX)
+	VMOVDQU      (CX), Y1
+	VPSRLW       $0x0c, Y1, Y2
+	VPAND        nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y0, Y0, Y0
+	VPCMPEQW     Y0, Y1, Y0
+	VPANDN       Y2, Y0, Y2
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y1, Y1
+	MOVBQZX      (DX), R10
+	VBROADCASTSS (BX)(R10*4), Y3
+	VMOVAPS      Y0, (R9)
+	VDIVPS       Y3, Y0, Y0
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 64(R9)
+	VMOVAPS      Y1, 32(R9)
+	VDIVPS       Y3, Y1, Y1
+	VMOVAPS      Y1, Y7
+	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y1, Y1
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 96(R9)
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y7, Y7
+	VPBLENDW     $0xaa, Y7, Y6, Y6
+	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VMOVDQU      32(CX), Y1
+	VPSRLW       $0x0c, Y1, Y2
+	VPAND        nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y0, Y0, Y0
+	VPCMPEQW     Y0, Y1, Y0
+	VPANDN       Y2, Y0, Y2
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y1, Y1
+	MOVBQZX      1(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y3
+	VMOVAPS      Y0, 128(R9)
+	VDIVPS       Y3, Y0, Y0
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 192(R9)
+	VMOVAPS      Y1, 160(R9)
+	VDIVPS       Y3, Y1, Y1
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y8, Y4
+	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y4, Y8
+	VMOVAPS      Y8, Y5
+	VFNMADD231PS Y9, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y8, Y8
+	VSUBPS       Y5, Y1, Y1
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 224(R9)
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y7, Y7
+	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeCalmBF16DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmBF16UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmBF16OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeCalmBF16AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeCalmBF16AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, (SI)
+	VEXTRACTI128 $0x01, Y6, (DI)
+	VMOVDQU      64(CX), Y1
+	VPSRLW       $0x0c, Y1, Y2
+	VPAND        nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y0, Y0, Y0
+	VPCMPEQW     Y0, Y1, Y0
+	VPANDN       Y2, Y0, Y2
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y1, Y1
+	MOVBQZX      2(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y3
+	VMOVAPS      Y0, 256(R9)
+	VDIVPS       Y3, Y0, Y0
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 320(R9)
+	VMOVAPS      Y1, 288(R9)
+	VDIVPS       Y3, Y1, Y1
+	VMOVAPS      Y1, Y7
+	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y1, Y1
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 352(R9)
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y7, Y7
+	VPBLENDW     $0xaa, Y7, Y6, Y6
+	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VMOVDQU      96(CX), Y1
+	VPSRLW       $0x0c, Y1, Y2
+	VPAND        nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y0, Y0, Y0
+	VPCMPEQW     Y0, Y1, Y0
+	VPANDN       Y2, Y0, Y2
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y1, Y1
+	MOVBQZX      3(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y3
+	VMOVAPS      Y0, 384(R9)
+	VDIVPS       Y3, Y0, Y0
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 448(R9)
+	VMOVAPS      Y1, 416(R9)
+	VDIVPS       Y3, Y1, Y1
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y8, Y4
+	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y4, Y8
+	VMOVAPS      Y8, Y5
+	VFNMADD231PS Y9, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y8, Y8
+	VSUBPS       Y5, Y1, Y1
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y5, 480(R9)
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y7, Y7
+	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeCalmBF16DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmBF16UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmBF16OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeCalmBF16AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeCalmBF16AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, 16(SI)
+	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VMOVUPD      (R8), Y0
+	VMOVUPD      64(R8), Y1
+	VMOVUPD      128(R8), Y2
+	VMOVUPD      192(R8), Y3
+	VMOVUPD      256(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    (R9), Y5
+	VCVTPS2PD    64(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    32(R9), Y5
+	VCVTPS2PD    96(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    128(R9), Y5
+	VCVTPS2PD    192(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    160(R9), Y5
+	VCVTPS2PD    224(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    256(R9), Y5
+	VCVTPS2PD    320(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    288(R9), Y5
+	VCVTPS2PD    352(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    384(R9), Y5
+	VCVTPS2PD    448(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    416(R9), Y5
+	VCVTPS2PD    480(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VMOVUPD      Y0, (R8)
+	VMOVUPD      Y1, 64(R8)
+	VMOVUPD      Y2, 128(R8)
+	VMOVUPD      Y3, 192(R8)
+	VMOVUPD      Y4, 256(R8)
+	VMOVUPD      32(R8), Y0
+	VMOVUPD      96(R8), Y1
+	VMOVUPD      160(R8), Y2
+	VMOVUPD      224(R8), Y3
+	VMOVUPD      288(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    16(R9), Y5
+	VCVTPS2PD    80(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    48(R9), Y5
+	VCVTPS2PD    112(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    144(R9), Y5
+	VCVTPS2PD    208(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    176(R9), Y5
+	VCVTPS2PD    240(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    272(R9), Y5
+	VCVTPS2PD    336(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    304(R9), Y5
+	VCVTPS2PD    368(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    400(R9), Y5
+	VCVTPS2PD    464(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    432(R9), Y5
+	VCVTPS2PD    496(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VMOVUPD      Y0, 32(R8)
+	VMOVUPD      Y1, 96(R8)
+	VMOVUPD      Y2, 160(R8)
+	VMOVUPD      Y3, 224(R8)
+	VMOVUPD      Y4, 288(R8)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	DECQ         AX
+	JNE          four
+	VZEROUPPER
+	RET
+
 DATA nvfp4EncodeF16HighAVX2<>+0(SB)/4, $0xffff0000
 DATA nvfp4EncodeF16HighAVX2<>+4(SB)/4, $0xffff0000
 DATA nvfp4EncodeF16HighAVX2<>+8(SB)/4, $0xffff0000
@@ -825,7 +2047,7 @@ DATA nvfp4EncodeF16AVX2Dwords<>+28(SB)/4, $0x00000007
 GLOBL nvfp4EncodeF16AVX2Dwords<>(SB), RODATA|NOPTR, $32
 
 // func nvfp4EncodeF16AVX2(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·nvfp4EncodeF16AVX2(SB), NOSPLIT, $544-56
 	MOVQ fours+0(FP), AX
 	MOVQ src+8(FP), CX
@@ -839,6 +2061,8 @@ TEXT ·nvfp4EncodeF16AVX2(SB), NOSPLIT, $544-56
 	ANDQ $-32, R9
 
 four:
+	PREFETCHT0   8192(CX)
+	PREFETCHT0   8256(CX)
 	VCVTPH2PS    (CX), Y1
 	VCVTPH2PS    16(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -1316,6 +2540,1306 @@ four:
 	VZEROUPPER
 	RET
 
+DATA nvfp4EncodeTameF16HighAVX2<>+0(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF16HighAVX2<>+4(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF16HighAVX2<>+8(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF16HighAVX2<>+12(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF16HighAVX2<>+16(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF16HighAVX2<>+20(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF16HighAVX2<>+24(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF16HighAVX2<>+28(SB)/4, $0xffff0000
+GLOBL nvfp4EncodeTameF16HighAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16MagnitudesAVX2<>+0(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF16MagnitudesAVX2<>+4(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF16MagnitudesAVX2<>+8(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF16MagnitudesAVX2<>+12(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF16MagnitudesAVX2<>+16(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF16MagnitudesAVX2<>+20(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF16MagnitudesAVX2<>+24(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF16MagnitudesAVX2<>+28(SB)/4, $0x7fff7fff
+GLOBL nvfp4EncodeTameF16MagnitudesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16SignsAVX2<>+0(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF16SignsAVX2<>+4(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF16SignsAVX2<>+8(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF16SignsAVX2<>+12(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF16SignsAVX2<>+16(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF16SignsAVX2<>+20(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF16SignsAVX2<>+24(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF16SignsAVX2<>+28(SB)/4, $0x00080008
+GLOBL nvfp4EncodeTameF16SignsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16CodesAVX2<>+0(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF16CodesAVX2<>+4(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF16CodesAVX2<>+8(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF16CodesAVX2<>+12(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF16CodesAVX2<>+16(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF16CodesAVX2<>+20(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF16CodesAVX2<>+24(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF16CodesAVX2<>+28(SB)/4, $0x00070007
+GLOBL nvfp4EncodeTameF16CodesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16BinsAVX2<>+0(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF16BinsAVX2<>+4(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF16BinsAVX2<>+8(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF16BinsAVX2<>+12(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF16BinsAVX2<>+16(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF16BinsAVX2<>+20(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF16BinsAVX2<>+24(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF16BinsAVX2<>+28(SB)/4, $0x00f000f0
+GLOBL nvfp4EncodeTameF16BinsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16OuterAVX2<>+0(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF16OuterAVX2<>+4(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF16OuterAVX2<>+8(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF16OuterAVX2<>+12(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF16OuterAVX2<>+16(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF16OuterAVX2<>+20(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF16OuterAVX2<>+24(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF16OuterAVX2<>+28(SB)/4, $0xf0f00f0f
+GLOBL nvfp4EncodeTameF16OuterAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16DownAVX2<>+0(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF16DownAVX2<>+4(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF16DownAVX2<>+8(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF16DownAVX2<>+12(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF16DownAVX2<>+16(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF16DownAVX2<>+20(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF16DownAVX2<>+24(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF16DownAVX2<>+28(SB)/4, $0x0000f0f0
+GLOBL nvfp4EncodeTameF16DownAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16UpAVX2<>+0(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF16UpAVX2<>+4(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF16UpAVX2<>+8(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF16UpAVX2<>+12(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF16UpAVX2<>+16(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF16UpAVX2<>+20(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF16UpAVX2<>+24(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF16UpAVX2<>+28(SB)/4, $0x0f0f0000
+GLOBL nvfp4EncodeTameF16UpAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16OneAVX2<>+0(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF16OneAVX2<>+4(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF16OneAVX2<>+8(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF16OneAVX2<>+12(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF16OneAVX2<>+16(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF16OneAVX2<>+20(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF16OneAVX2<>+24(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF16OneAVX2<>+28(SB)/4, $0x3f800000
+GLOBL nvfp4EncodeTameF16OneAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16SixAVX2<>+0(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF16SixAVX2<>+4(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF16SixAVX2<>+8(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF16SixAVX2<>+12(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF16SixAVX2<>+16(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF16SixAVX2<>+20(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF16SixAVX2<>+24(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF16SixAVX2<>+28(SB)/4, $0x40c00000
+GLOBL nvfp4EncodeTameF16SixAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16OctaveAVX2<>+0(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF16OctaveAVX2<>+4(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF16OctaveAVX2<>+8(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF16OctaveAVX2<>+12(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF16OctaveAVX2<>+16(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF16OctaveAVX2<>+20(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF16OctaveAVX2<>+24(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF16OctaveAVX2<>+28(SB)/4, $0x7f800000
+GLOBL nvfp4EncodeTameF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16MagicAVX2<>+0(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF16MagicAVX2<>+4(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF16MagicAVX2<>+8(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF16MagicAVX2<>+12(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF16MagicAVX2<>+16(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF16MagicAVX2<>+20(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF16MagicAVX2<>+24(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF16MagicAVX2<>+28(SB)/4, $0x4a800002
+GLOBL nvfp4EncodeTameF16MagicAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16AbsAVX2<>+0(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF16AbsAVX2<>+4(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF16AbsAVX2<>+8(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF16AbsAVX2<>+12(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF16AbsAVX2<>+16(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF16AbsAVX2<>+20(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF16AbsAVX2<>+24(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF16AbsAVX2<>+28(SB)/4, $0x7fffffff
+GLOBL nvfp4EncodeTameF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16FineAVX2<>+0(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF16FineAVX2<>+4(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF16FineAVX2<>+8(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF16FineAVX2<>+12(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF16FineAVX2<>+16(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF16FineAVX2<>+20(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF16FineAVX2<>+24(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF16FineAVX2<>+28(SB)/4, $0x43800000
+GLOBL nvfp4EncodeTameF16FineAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16AVX2Bytes<>+0(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX2Bytes<>+1(SB)/1, $0x04
+DATA nvfp4EncodeTameF16AVX2Bytes<>+2(SB)/1, $0x08
+DATA nvfp4EncodeTameF16AVX2Bytes<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeTameF16AVX2Bytes<>+4(SB)/1, $0x01
+DATA nvfp4EncodeTameF16AVX2Bytes<>+5(SB)/1, $0x05
+DATA nvfp4EncodeTameF16AVX2Bytes<>+6(SB)/1, $0x09
+DATA nvfp4EncodeTameF16AVX2Bytes<>+7(SB)/1, $0x0d
+DATA nvfp4EncodeTameF16AVX2Bytes<>+8(SB)/1, $0x02
+DATA nvfp4EncodeTameF16AVX2Bytes<>+9(SB)/1, $0x06
+DATA nvfp4EncodeTameF16AVX2Bytes<>+10(SB)/1, $0x0a
+DATA nvfp4EncodeTameF16AVX2Bytes<>+11(SB)/1, $0x0e
+DATA nvfp4EncodeTameF16AVX2Bytes<>+12(SB)/1, $0x03
+DATA nvfp4EncodeTameF16AVX2Bytes<>+13(SB)/1, $0x07
+DATA nvfp4EncodeTameF16AVX2Bytes<>+14(SB)/1, $0x0b
+DATA nvfp4EncodeTameF16AVX2Bytes<>+15(SB)/1, $0x0f
+DATA nvfp4EncodeTameF16AVX2Bytes<>+16(SB)/1, $0x00
+DATA nvfp4EncodeTameF16AVX2Bytes<>+17(SB)/1, $0x04
+DATA nvfp4EncodeTameF16AVX2Bytes<>+18(SB)/1, $0x08
+DATA nvfp4EncodeTameF16AVX2Bytes<>+19(SB)/1, $0x0c
+DATA nvfp4EncodeTameF16AVX2Bytes<>+20(SB)/1, $0x01
+DATA nvfp4EncodeTameF16AVX2Bytes<>+21(SB)/1, $0x05
+DATA nvfp4EncodeTameF16AVX2Bytes<>+22(SB)/1, $0x09
+DATA nvfp4EncodeTameF16AVX2Bytes<>+23(SB)/1, $0x0d
+DATA nvfp4EncodeTameF16AVX2Bytes<>+24(SB)/1, $0x02
+DATA nvfp4EncodeTameF16AVX2Bytes<>+25(SB)/1, $0x06
+DATA nvfp4EncodeTameF16AVX2Bytes<>+26(SB)/1, $0x0a
+DATA nvfp4EncodeTameF16AVX2Bytes<>+27(SB)/1, $0x0e
+DATA nvfp4EncodeTameF16AVX2Bytes<>+28(SB)/1, $0x03
+DATA nvfp4EncodeTameF16AVX2Bytes<>+29(SB)/1, $0x07
+DATA nvfp4EncodeTameF16AVX2Bytes<>+30(SB)/1, $0x0b
+DATA nvfp4EncodeTameF16AVX2Bytes<>+31(SB)/1, $0x0f
+GLOBL nvfp4EncodeTameF16AVX2Bytes<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16AVX2Dwords<>+0(SB)/4, $0x00000000
+DATA nvfp4EncodeTameF16AVX2Dwords<>+4(SB)/4, $0x00000004
+DATA nvfp4EncodeTameF16AVX2Dwords<>+8(SB)/4, $0x00000001
+DATA nvfp4EncodeTameF16AVX2Dwords<>+12(SB)/4, $0x00000005
+DATA nvfp4EncodeTameF16AVX2Dwords<>+16(SB)/4, $0x00000002
+DATA nvfp4EncodeTameF16AVX2Dwords<>+20(SB)/4, $0x00000006
+DATA nvfp4EncodeTameF16AVX2Dwords<>+24(SB)/4, $0x00000003
+DATA nvfp4EncodeTameF16AVX2Dwords<>+28(SB)/4, $0x00000007
+GLOBL nvfp4EncodeTameF16AVX2Dwords<>(SB), RODATA|NOPTR, $32
+
+// func nvfp4EncodeTameF16AVX2(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·nvfp4EncodeTameF16AVX2(SB), NOSPLIT, $544-56
+	MOVQ fours+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scales+16(FP), DX
+	MOVQ steps+24(FP), BX
+	MOVQ codes+32(FP), SI
+	MOVQ bins+40(FP), DI
+	MOVQ lanes+48(FP), R8
+	LEAQ (SP), R9
+	ADDQ $0x1f, R9
+	ANDQ $-32, R9
+
+four:
+	PREFETCHT0   8192(CX)
+	PREFETCHT0   8256(CX)
+	VCVTPH2PS    (CX), Y1
+	VCVTPH2PS    16(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      (DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, (R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 64(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 32(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y8, Y5
+	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y8
+	VMOVAPS      Y8, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VSUBPS       Y7, Y1, Y1
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y7, Y7
+	VMOVAPS      Y7, 96(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VCVTPH2PS    32(CX), Y1
+	VCVTPH2PS    48(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      1(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 128(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 192(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 160(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y9
+	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y9, Y5
+	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y10
+	VFMADD231PS  Y10, Y5, Y9
+	VMOVAPS      Y9, Y8
+	VFNMADD231PS Y10, Y5, Y8
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VSUBPS       Y8, Y1, Y1
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, 224(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y9, Y9
+	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeTameF16DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameF16UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF16OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeTameF16AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeTameF16AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, (SI)
+	VEXTRACTI128 $0x01, Y6, (DI)
+	VCVTPH2PS    64(CX), Y1
+	VCVTPH2PS    80(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      2(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 256(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 320(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 288(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y8, Y5
+	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y8
+	VMOVAPS      Y8, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VSUBPS       Y7, Y1, Y1
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y7, Y7
+	VMOVAPS      Y7, 352(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VCVTPH2PS    96(CX), Y1
+	VCVTPH2PS    112(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      3(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 384(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 448(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 416(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y9
+	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y9, Y5
+	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y10
+	VFMADD231PS  Y10, Y5, Y9
+	VMOVAPS      Y9, Y8
+	VFNMADD231PS Y10, Y5, Y8
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VSUBPS       Y8, Y1, Y1
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, 480(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y9, Y9
+	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeTameF16DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameF16UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF16OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeTameF16AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeTameF16AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, 16(SI)
+	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VMOVUPD      (R8), Y0
+	VMOVUPD      64(R8), Y1
+	VMOVUPD      128(R8), Y2
+	VMOVUPD      192(R8), Y3
+	VMOVUPD      256(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    (R9), Y6
+	VCVTPS2PD    64(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    32(R9), Y6
+	VCVTPS2PD    96(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    128(R9), Y6
+	VCVTPS2PD    192(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    160(R9), Y6
+	VCVTPS2PD    224(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    256(R9), Y6
+	VCVTPS2PD    320(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    288(R9), Y6
+	VCVTPS2PD    352(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    384(R9), Y6
+	VCVTPS2PD    448(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    416(R9), Y6
+	VCVTPS2PD    480(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VMOVUPD      Y0, (R8)
+	VMOVUPD      Y1, 64(R8)
+	VMOVUPD      Y2, 128(R8)
+	VMOVUPD      Y3, 192(R8)
+	VMOVUPD      Y4, 256(R8)
+	VMOVUPD      32(R8), Y0
+	VMOVUPD      96(R8), Y1
+	VMOVUPD      160(R8), Y2
+	VMOVUPD      224(R8), Y3
+	VMOVUPD      288(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    16(R9), Y6
+	VCVTPS2PD    80(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    48(R9), Y6
+	VCVTPS2PD    112(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    144(R9), Y6
+	VCVTPS2PD    208(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    176(R9), Y6
+	VCVTPS2PD    240(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    272(R9), Y6
+	VCVTPS2PD    336(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    304(R9), Y6
+	VCVTPS2PD    368(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    400(R9), Y6
+	VCVTPS2PD    464(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    432(R9), Y6
+	VCVTPS2PD    496(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VMOVUPD      Y0, 32(R8)
+	VMOVUPD      Y1, 96(R8)
+	VMOVUPD      Y2, 160(R8)
+	VMOVUPD      Y3, 224(R8)
+	VMOVUPD      Y4, 288(R8)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	DECQ         AX
+	JNE          four
+	VZEROUPPER
+	RET
+
+DATA nvfp4EncodeCalmF16HighAVX2<>+0(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF16HighAVX2<>+4(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF16HighAVX2<>+8(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF16HighAVX2<>+12(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF16HighAVX2<>+16(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF16HighAVX2<>+20(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF16HighAVX2<>+24(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF16HighAVX2<>+28(SB)/4, $0xffff0000
+GLOBL nvfp4EncodeCalmF16HighAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16MagnitudesAVX2<>+0(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF16MagnitudesAVX2<>+4(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF16MagnitudesAVX2<>+8(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF16MagnitudesAVX2<>+12(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF16MagnitudesAVX2<>+16(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF16MagnitudesAVX2<>+20(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF16MagnitudesAVX2<>+24(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF16MagnitudesAVX2<>+28(SB)/4, $0x7fff7fff
+GLOBL nvfp4EncodeCalmF16MagnitudesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16SignsAVX2<>+0(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF16SignsAVX2<>+4(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF16SignsAVX2<>+8(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF16SignsAVX2<>+12(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF16SignsAVX2<>+16(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF16SignsAVX2<>+20(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF16SignsAVX2<>+24(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF16SignsAVX2<>+28(SB)/4, $0x00080008
+GLOBL nvfp4EncodeCalmF16SignsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16CodesAVX2<>+0(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF16CodesAVX2<>+4(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF16CodesAVX2<>+8(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF16CodesAVX2<>+12(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF16CodesAVX2<>+16(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF16CodesAVX2<>+20(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF16CodesAVX2<>+24(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF16CodesAVX2<>+28(SB)/4, $0x00070007
+GLOBL nvfp4EncodeCalmF16CodesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16BinsAVX2<>+0(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF16BinsAVX2<>+4(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF16BinsAVX2<>+8(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF16BinsAVX2<>+12(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF16BinsAVX2<>+16(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF16BinsAVX2<>+20(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF16BinsAVX2<>+24(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF16BinsAVX2<>+28(SB)/4, $0x00f000f0
+GLOBL nvfp4EncodeCalmF16BinsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16OuterAVX2<>+0(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF16OuterAVX2<>+4(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF16OuterAVX2<>+8(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF16OuterAVX2<>+12(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF16OuterAVX2<>+16(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF16OuterAVX2<>+20(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF16OuterAVX2<>+24(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF16OuterAVX2<>+28(SB)/4, $0xf0f00f0f
+GLOBL nvfp4EncodeCalmF16OuterAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16DownAVX2<>+0(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF16DownAVX2<>+4(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF16DownAVX2<>+8(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF16DownAVX2<>+12(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF16DownAVX2<>+16(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF16DownAVX2<>+20(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF16DownAVX2<>+24(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF16DownAVX2<>+28(SB)/4, $0x0000f0f0
+GLOBL nvfp4EncodeCalmF16DownAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16UpAVX2<>+0(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF16UpAVX2<>+4(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF16UpAVX2<>+8(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF16UpAVX2<>+12(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF16UpAVX2<>+16(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF16UpAVX2<>+20(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF16UpAVX2<>+24(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF16UpAVX2<>+28(SB)/4, $0x0f0f0000
+GLOBL nvfp4EncodeCalmF16UpAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16OneAVX2<>+0(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF16OneAVX2<>+4(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF16OneAVX2<>+8(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF16OneAVX2<>+12(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF16OneAVX2<>+16(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF16OneAVX2<>+20(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF16OneAVX2<>+24(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF16OneAVX2<>+28(SB)/4, $0x3f800000
+GLOBL nvfp4EncodeCalmF16OneAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16SixAVX2<>+0(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF16SixAVX2<>+4(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF16SixAVX2<>+8(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF16SixAVX2<>+12(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF16SixAVX2<>+16(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF16SixAVX2<>+20(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF16SixAVX2<>+24(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF16SixAVX2<>+28(SB)/4, $0x40c00000
+GLOBL nvfp4EncodeCalmF16SixAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16OctaveAVX2<>+0(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF16OctaveAVX2<>+4(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF16OctaveAVX2<>+8(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF16OctaveAVX2<>+12(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF16OctaveAVX2<>+16(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF16OctaveAVX2<>+20(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF16OctaveAVX2<>+24(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF16OctaveAVX2<>+28(SB)/4, $0x7f800000
+GLOBL nvfp4EncodeCalmF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16MagicAVX2<>+0(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF16MagicAVX2<>+4(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF16MagicAVX2<>+8(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF16MagicAVX2<>+12(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF16MagicAVX2<>+16(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF16MagicAVX2<>+20(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF16MagicAVX2<>+24(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF16MagicAVX2<>+28(SB)/4, $0x4a800002
+GLOBL nvfp4EncodeCalmF16MagicAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16AbsAVX2<>+0(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF16AbsAVX2<>+4(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF16AbsAVX2<>+8(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF16AbsAVX2<>+12(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF16AbsAVX2<>+16(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF16AbsAVX2<>+20(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF16AbsAVX2<>+24(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF16AbsAVX2<>+28(SB)/4, $0x7fffffff
+GLOBL nvfp4EncodeCalmF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16FineAVX2<>+0(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF16FineAVX2<>+4(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF16FineAVX2<>+8(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF16FineAVX2<>+12(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF16FineAVX2<>+16(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF16FineAVX2<>+20(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF16FineAVX2<>+24(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF16FineAVX2<>+28(SB)/4, $0x43800000
+GLOBL nvfp4EncodeCalmF16FineAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+0(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+1(SB)/1, $0x04
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+2(SB)/1, $0x08
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+4(SB)/1, $0x01
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+5(SB)/1, $0x05
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+6(SB)/1, $0x09
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+7(SB)/1, $0x0d
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+8(SB)/1, $0x02
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+9(SB)/1, $0x06
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+10(SB)/1, $0x0a
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+11(SB)/1, $0x0e
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+12(SB)/1, $0x03
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+13(SB)/1, $0x07
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+14(SB)/1, $0x0b
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+15(SB)/1, $0x0f
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+16(SB)/1, $0x00
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+17(SB)/1, $0x04
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+18(SB)/1, $0x08
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+19(SB)/1, $0x0c
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+20(SB)/1, $0x01
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+21(SB)/1, $0x05
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+22(SB)/1, $0x09
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+23(SB)/1, $0x0d
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+24(SB)/1, $0x02
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+25(SB)/1, $0x06
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+26(SB)/1, $0x0a
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+27(SB)/1, $0x0e
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+28(SB)/1, $0x03
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+29(SB)/1, $0x07
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+30(SB)/1, $0x0b
+DATA nvfp4EncodeCalmF16AVX2Bytes<>+31(SB)/1, $0x0f
+GLOBL nvfp4EncodeCalmF16AVX2Bytes<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16AVX2Dwords<>+0(SB)/4, $0x00000000
+DATA nvfp4EncodeCalmF16AVX2Dwords<>+4(SB)/4, $0x00000004
+DATA nvfp4EncodeCalmF16AVX2Dwords<>+8(SB)/4, $0x00000001
+DATA nvfp4EncodeCalmF16AVX2Dwords<>+12(SB)/4, $0x00000005
+DATA nvfp4EncodeCalmF16AVX2Dwords<>+16(SB)/4, $0x00000002
+DATA nvfp4EncodeCalmF16AVX2Dwords<>+20(SB)/4, $0x00000006
+DATA nvfp4EncodeCalmF16AVX2Dwords<>+24(SB)/4, $0x00000003
+DATA nvfp4EncodeCalmF16AVX2Dwords<>+28(SB)/4, $0x00000007
+GLOBL nvfp4EncodeCalmF16AVX2Dwords<>(SB), RODATA|NOPTR, $32
+
+// func nvfp4EncodeCalmF16AVX2(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·nvfp4EncodeCalmF16AVX2(SB), NOSPLIT, $544-56
+	MOVQ fours+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scales+16(FP), DX
+	MOVQ steps+24(FP), BX
+	MOVQ codes+32(FP), SI
+	MOVQ bins+40(FP), DI
+	MOVQ lanes+48(FP), R8
+	LEAQ (SP), R9
+	ADDQ $0x1f, R9
+	ANDQ $-32, R9
+
+four:
+	PREFETCHT0   8192(CX)
+	PREFETCHT0   8256(CX)
+	VCVTPH2PS    (CX), Y1
+	VCVTPH2PS    16(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      (DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, (R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 64(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 32(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y8, Y5
+	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y8
+	VMOVAPS      Y8, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VSUBPS       Y7, Y1, Y1
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y7, Y7
+	VMOVAPS      Y7, 96(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VCVTPH2PS    32(CX), Y1
+	VCVTPH2PS    48(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      1(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 128(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 192(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 160(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y9
+	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y9, Y5
+	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y10
+	VFMADD231PS  Y10, Y5, Y9
+	VMOVAPS      Y9, Y8
+	VFNMADD231PS Y10, Y5, Y8
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VSUBPS       Y8, Y1, Y1
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, 224(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y9, Y9
+	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeCalmF16DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmF16UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF16OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeCalmF16AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeCalmF16AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, (SI)
+	VEXTRACTI128 $0x01, Y6, (DI)
+	VCVTPH2PS    64(CX), Y1
+	VCVTPH2PS    80(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      2(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 256(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 320(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 288(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y8, Y5
+	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y8
+	VMOVAPS      Y8, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VSUBPS       Y7, Y1, Y1
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y7, Y7
+	VMOVAPS      Y7, 352(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VCVTPH2PS    96(CX), Y1
+	VCVTPH2PS    112(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      3(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 384(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 448(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 416(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y9
+	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y9, Y5
+	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y10
+	VFMADD231PS  Y10, Y5, Y9
+	VMOVAPS      Y9, Y8
+	VFNMADD231PS Y10, Y5, Y8
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VSUBPS       Y8, Y1, Y1
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, 480(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y9, Y9
+	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeCalmF16DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmF16UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF16OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeCalmF16AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeCalmF16AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, 16(SI)
+	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VMOVUPD      (R8), Y0
+	VMOVUPD      64(R8), Y1
+	VMOVUPD      128(R8), Y2
+	VMOVUPD      192(R8), Y3
+	VMOVUPD      256(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    (R9), Y5
+	VCVTPS2PD    64(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    32(R9), Y5
+	VCVTPS2PD    96(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    128(R9), Y5
+	VCVTPS2PD    192(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    160(R9), Y5
+	VCVTPS2PD    224(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    256(R9), Y5
+	VCVTPS2PD    320(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    288(R9), Y5
+	VCVTPS2PD    352(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    384(R9), Y5
+	VCVTPS2PD    448(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    416(R9), Y5
+	VCVTPS2PD    480(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VMOVUPD      Y0, (R8)
+	VMOVUPD      Y1, 64(R8)
+	VMOVUPD      Y2, 128(R8)
+	VMOVUPD      Y3, 192(R8)
+	VMOVUPD      Y4, 256(R8)
+	VMOVUPD      32(R8), Y0
+	VMOVUPD      96(R8), Y1
+	VMOVUPD      160(R8), Y2
+	VMOVUPD      224(R8), Y3
+	VMOVUPD      288(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    16(R9), Y5
+	VCVTPS2PD    80(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    48(R9), Y5
+	VCVTPS2PD    112(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    144(R9), Y5
+	VCVTPS2PD    208(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    176(R9), Y5
+	VCVTPS2PD    240(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    272(R9), Y5
+	VCVTPS2PD    336(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    304(R9), Y5
+	VCVTPS2PD    368(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    400(R9), Y5
+	VCVTPS2PD    464(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    432(R9), Y5
+	VCVTPS2PD    496(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VMOVUPD      Y0, 32(R8)
+	VMOVUPD      Y1, 96(R8)
+	VMOVUPD      Y2, 160(R8)
+	VMOVUPD      Y3, 224(R8)
+	VMOVUPD      Y4, 288(R8)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	DECQ         AX
+	JNE          four
+	VZEROUPPER
+	RET
+
 DATA nvfp4EncodeF32HighAVX2<>+0(SB)/4, $0xffff0000
 DATA nvfp4EncodeF32HighAVX2<>+4(SB)/4, $0xffff0000
 DATA nvfp4EncodeF32HighAVX2<>+8(SB)/4, $0xffff0000
@@ -1501,7 +4025,7 @@ DATA nvfp4EncodeF32AVX2Dwords<>+28(SB)/4, $0x00000007
 GLOBL nvfp4EncodeF32AVX2Dwords<>(SB), RODATA|NOPTR, $32
 
 // func nvfp4EncodeF32AVX2(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·nvfp4EncodeF32AVX2(SB), NOSPLIT, $544-56
 	MOVQ fours+0(FP), AX
 	MOVQ src+8(FP), CX
@@ -1515,6 +4039,10 @@ TEXT ·nvfp4EncodeF32AVX2(SB), NOSPLIT, $544-56
 	ANDQ $-32, R9
 
 four:
+	PREFETCHT0   16384(CX)
+	PREFETCHT0   16448(CX)
+	PREFETCHT0   16512(CX)
+	PREFETCHT0   16576(CX)
 	VMOVUPS      (CX), Y1
 	VMOVUPS      32(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -1978,6 +4506,1310 @@ four:
 	VFMADD231PD  Y8, Y8, Y3
 	VANDPD       Y5, Y8, Y8
 	VMAXPD       Y8, Y4, Y4
+	VMOVUPD      Y0, 32(R8)
+	VMOVUPD      Y1, 96(R8)
+	VMOVUPD      Y2, 160(R8)
+	VMOVUPD      Y3, 224(R8)
+	VMOVUPD      Y4, 288(R8)
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	DECQ         AX
+	JNE          four
+	VZEROUPPER
+	RET
+
+DATA nvfp4EncodeTameF32HighAVX2<>+0(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF32HighAVX2<>+4(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF32HighAVX2<>+8(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF32HighAVX2<>+12(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF32HighAVX2<>+16(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF32HighAVX2<>+20(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF32HighAVX2<>+24(SB)/4, $0xffff0000
+DATA nvfp4EncodeTameF32HighAVX2<>+28(SB)/4, $0xffff0000
+GLOBL nvfp4EncodeTameF32HighAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32MagnitudesAVX2<>+0(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF32MagnitudesAVX2<>+4(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF32MagnitudesAVX2<>+8(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF32MagnitudesAVX2<>+12(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF32MagnitudesAVX2<>+16(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF32MagnitudesAVX2<>+20(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF32MagnitudesAVX2<>+24(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeTameF32MagnitudesAVX2<>+28(SB)/4, $0x7fff7fff
+GLOBL nvfp4EncodeTameF32MagnitudesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32SignsAVX2<>+0(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF32SignsAVX2<>+4(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF32SignsAVX2<>+8(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF32SignsAVX2<>+12(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF32SignsAVX2<>+16(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF32SignsAVX2<>+20(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF32SignsAVX2<>+24(SB)/4, $0x00080008
+DATA nvfp4EncodeTameF32SignsAVX2<>+28(SB)/4, $0x00080008
+GLOBL nvfp4EncodeTameF32SignsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32CodesAVX2<>+0(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF32CodesAVX2<>+4(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF32CodesAVX2<>+8(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF32CodesAVX2<>+12(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF32CodesAVX2<>+16(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF32CodesAVX2<>+20(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF32CodesAVX2<>+24(SB)/4, $0x00070007
+DATA nvfp4EncodeTameF32CodesAVX2<>+28(SB)/4, $0x00070007
+GLOBL nvfp4EncodeTameF32CodesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32BinsAVX2<>+0(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF32BinsAVX2<>+4(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF32BinsAVX2<>+8(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF32BinsAVX2<>+12(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF32BinsAVX2<>+16(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF32BinsAVX2<>+20(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF32BinsAVX2<>+24(SB)/4, $0x00f000f0
+DATA nvfp4EncodeTameF32BinsAVX2<>+28(SB)/4, $0x00f000f0
+GLOBL nvfp4EncodeTameF32BinsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32OuterAVX2<>+0(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF32OuterAVX2<>+4(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF32OuterAVX2<>+8(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF32OuterAVX2<>+12(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF32OuterAVX2<>+16(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF32OuterAVX2<>+20(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF32OuterAVX2<>+24(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeTameF32OuterAVX2<>+28(SB)/4, $0xf0f00f0f
+GLOBL nvfp4EncodeTameF32OuterAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32DownAVX2<>+0(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF32DownAVX2<>+4(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF32DownAVX2<>+8(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF32DownAVX2<>+12(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF32DownAVX2<>+16(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF32DownAVX2<>+20(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF32DownAVX2<>+24(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeTameF32DownAVX2<>+28(SB)/4, $0x0000f0f0
+GLOBL nvfp4EncodeTameF32DownAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32UpAVX2<>+0(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF32UpAVX2<>+4(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF32UpAVX2<>+8(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF32UpAVX2<>+12(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF32UpAVX2<>+16(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF32UpAVX2<>+20(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF32UpAVX2<>+24(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeTameF32UpAVX2<>+28(SB)/4, $0x0f0f0000
+GLOBL nvfp4EncodeTameF32UpAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32OneAVX2<>+0(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF32OneAVX2<>+4(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF32OneAVX2<>+8(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF32OneAVX2<>+12(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF32OneAVX2<>+16(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF32OneAVX2<>+20(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF32OneAVX2<>+24(SB)/4, $0x3f800000
+DATA nvfp4EncodeTameF32OneAVX2<>+28(SB)/4, $0x3f800000
+GLOBL nvfp4EncodeTameF32OneAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32SixAVX2<>+0(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF32SixAVX2<>+4(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF32SixAVX2<>+8(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF32SixAVX2<>+12(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF32SixAVX2<>+16(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF32SixAVX2<>+20(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF32SixAVX2<>+24(SB)/4, $0x40c00000
+DATA nvfp4EncodeTameF32SixAVX2<>+28(SB)/4, $0x40c00000
+GLOBL nvfp4EncodeTameF32SixAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32OctaveAVX2<>+0(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF32OctaveAVX2<>+4(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF32OctaveAVX2<>+8(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF32OctaveAVX2<>+12(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF32OctaveAVX2<>+16(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF32OctaveAVX2<>+20(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF32OctaveAVX2<>+24(SB)/4, $0x7f800000
+DATA nvfp4EncodeTameF32OctaveAVX2<>+28(SB)/4, $0x7f800000
+GLOBL nvfp4EncodeTameF32OctaveAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32MagicAVX2<>+0(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF32MagicAVX2<>+4(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF32MagicAVX2<>+8(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF32MagicAVX2<>+12(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF32MagicAVX2<>+16(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF32MagicAVX2<>+20(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF32MagicAVX2<>+24(SB)/4, $0x4a800002
+DATA nvfp4EncodeTameF32MagicAVX2<>+28(SB)/4, $0x4a800002
+GLOBL nvfp4EncodeTameF32MagicAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32AbsAVX2<>+0(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF32AbsAVX2<>+4(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF32AbsAVX2<>+8(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF32AbsAVX2<>+12(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF32AbsAVX2<>+16(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF32AbsAVX2<>+20(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF32AbsAVX2<>+24(SB)/4, $0x7fffffff
+DATA nvfp4EncodeTameF32AbsAVX2<>+28(SB)/4, $0x7fffffff
+GLOBL nvfp4EncodeTameF32AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32FineAVX2<>+0(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF32FineAVX2<>+4(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF32FineAVX2<>+8(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF32FineAVX2<>+12(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF32FineAVX2<>+16(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF32FineAVX2<>+20(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF32FineAVX2<>+24(SB)/4, $0x43800000
+DATA nvfp4EncodeTameF32FineAVX2<>+28(SB)/4, $0x43800000
+GLOBL nvfp4EncodeTameF32FineAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32AVX2Bytes<>+0(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX2Bytes<>+1(SB)/1, $0x04
+DATA nvfp4EncodeTameF32AVX2Bytes<>+2(SB)/1, $0x08
+DATA nvfp4EncodeTameF32AVX2Bytes<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeTameF32AVX2Bytes<>+4(SB)/1, $0x01
+DATA nvfp4EncodeTameF32AVX2Bytes<>+5(SB)/1, $0x05
+DATA nvfp4EncodeTameF32AVX2Bytes<>+6(SB)/1, $0x09
+DATA nvfp4EncodeTameF32AVX2Bytes<>+7(SB)/1, $0x0d
+DATA nvfp4EncodeTameF32AVX2Bytes<>+8(SB)/1, $0x02
+DATA nvfp4EncodeTameF32AVX2Bytes<>+9(SB)/1, $0x06
+DATA nvfp4EncodeTameF32AVX2Bytes<>+10(SB)/1, $0x0a
+DATA nvfp4EncodeTameF32AVX2Bytes<>+11(SB)/1, $0x0e
+DATA nvfp4EncodeTameF32AVX2Bytes<>+12(SB)/1, $0x03
+DATA nvfp4EncodeTameF32AVX2Bytes<>+13(SB)/1, $0x07
+DATA nvfp4EncodeTameF32AVX2Bytes<>+14(SB)/1, $0x0b
+DATA nvfp4EncodeTameF32AVX2Bytes<>+15(SB)/1, $0x0f
+DATA nvfp4EncodeTameF32AVX2Bytes<>+16(SB)/1, $0x00
+DATA nvfp4EncodeTameF32AVX2Bytes<>+17(SB)/1, $0x04
+DATA nvfp4EncodeTameF32AVX2Bytes<>+18(SB)/1, $0x08
+DATA nvfp4EncodeTameF32AVX2Bytes<>+19(SB)/1, $0x0c
+DATA nvfp4EncodeTameF32AVX2Bytes<>+20(SB)/1, $0x01
+DATA nvfp4EncodeTameF32AVX2Bytes<>+21(SB)/1, $0x05
+DATA nvfp4EncodeTameF32AVX2Bytes<>+22(SB)/1, $0x09
+DATA nvfp4EncodeTameF32AVX2Bytes<>+23(SB)/1, $0x0d
+DATA nvfp4EncodeTameF32AVX2Bytes<>+24(SB)/1, $0x02
+DATA nvfp4EncodeTameF32AVX2Bytes<>+25(SB)/1, $0x06
+DATA nvfp4EncodeTameF32AVX2Bytes<>+26(SB)/1, $0x0a
+DATA nvfp4EncodeTameF32AVX2Bytes<>+27(SB)/1, $0x0e
+DATA nvfp4EncodeTameF32AVX2Bytes<>+28(SB)/1, $0x03
+DATA nvfp4EncodeTameF32AVX2Bytes<>+29(SB)/1, $0x07
+DATA nvfp4EncodeTameF32AVX2Bytes<>+30(SB)/1, $0x0b
+DATA nvfp4EncodeTameF32AVX2Bytes<>+31(SB)/1, $0x0f
+GLOBL nvfp4EncodeTameF32AVX2Bytes<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32AVX2Dwords<>+0(SB)/4, $0x00000000
+DATA nvfp4EncodeTameF32AVX2Dwords<>+4(SB)/4, $0x00000004
+DATA nvfp4EncodeTameF32AVX2Dwords<>+8(SB)/4, $0x00000001
+DATA nvfp4EncodeTameF32AVX2Dwords<>+12(SB)/4, $0x00000005
+DATA nvfp4EncodeTameF32AVX2Dwords<>+16(SB)/4, $0x00000002
+DATA nvfp4EncodeTameF32AVX2Dwords<>+20(SB)/4, $0x00000006
+DATA nvfp4EncodeTameF32AVX2Dwords<>+24(SB)/4, $0x00000003
+DATA nvfp4EncodeTameF32AVX2Dwords<>+28(SB)/4, $0x00000007
+GLOBL nvfp4EncodeTameF32AVX2Dwords<>(SB), RODATA|NOPTR, $32
+
+// func nvfp4EncodeTameF32AVX2(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·nvfp4EncodeTameF32AVX2(SB), NOSPLIT, $544-56
+	MOVQ fours+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scales+16(FP), DX
+	MOVQ steps+24(FP), BX
+	MOVQ codes+32(FP), SI
+	MOVQ bins+40(FP), DI
+	MOVQ lanes+48(FP), R8
+	LEAQ (SP), R9
+	ADDQ $0x1f, R9
+	ANDQ $-32, R9
+
+four:
+	PREFETCHT0   16384(CX)
+	PREFETCHT0   16448(CX)
+	PREFETCHT0   16512(CX)
+	PREFETCHT0   16576(CX)
+	VMOVUPS      (CX), Y1
+	VMOVUPS      32(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      (DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, (R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 64(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 32(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y8, Y5
+	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y8
+	VMOVAPS      Y8, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VSUBPS       Y7, Y1, Y1
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y7, Y7
+	VMOVAPS      Y7, 96(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VMOVUPS      64(CX), Y1
+	VMOVUPS      96(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      1(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 128(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 192(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 160(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y9
+	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y9, Y5
+	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y10
+	VFMADD231PS  Y10, Y5, Y9
+	VMOVAPS      Y9, Y8
+	VFNMADD231PS Y10, Y5, Y8
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VSUBPS       Y8, Y1, Y1
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, 224(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y9, Y9
+	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeTameF32DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameF32UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF32OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeTameF32AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeTameF32AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, (SI)
+	VEXTRACTI128 $0x01, Y6, (DI)
+	VMOVUPS      128(CX), Y1
+	VMOVUPS      160(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      2(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 256(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 320(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 288(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y8, Y5
+	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y8
+	VMOVAPS      Y8, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VSUBPS       Y7, Y1, Y1
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y7, Y7
+	VMOVAPS      Y7, 352(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VMOVUPS      192(CX), Y1
+	VMOVUPS      224(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      3(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 384(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 448(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 416(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y9
+	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y9, Y5
+	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y10
+	VFMADD231PS  Y10, Y5, Y9
+	VMOVAPS      Y9, Y8
+	VFNMADD231PS Y10, Y5, Y8
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VSUBPS       Y8, Y1, Y1
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, 480(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y9, Y9
+	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeTameF32DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameF32UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF32OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeTameF32AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeTameF32AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, 16(SI)
+	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VMOVUPD      (R8), Y0
+	VMOVUPD      64(R8), Y1
+	VMOVUPD      128(R8), Y2
+	VMOVUPD      192(R8), Y3
+	VMOVUPD      256(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    (R9), Y6
+	VCVTPS2PD    64(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    32(R9), Y6
+	VCVTPS2PD    96(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    128(R9), Y6
+	VCVTPS2PD    192(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    160(R9), Y6
+	VCVTPS2PD    224(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    256(R9), Y6
+	VCVTPS2PD    320(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    288(R9), Y6
+	VCVTPS2PD    352(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    384(R9), Y6
+	VCVTPS2PD    448(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    416(R9), Y6
+	VCVTPS2PD    480(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VMOVUPD      Y0, (R8)
+	VMOVUPD      Y1, 64(R8)
+	VMOVUPD      Y2, 128(R8)
+	VMOVUPD      Y3, 192(R8)
+	VMOVUPD      Y4, 256(R8)
+	VMOVUPD      32(R8), Y0
+	VMOVUPD      96(R8), Y1
+	VMOVUPD      160(R8), Y2
+	VMOVUPD      224(R8), Y3
+	VMOVUPD      288(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    16(R9), Y6
+	VCVTPS2PD    80(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    48(R9), Y6
+	VCVTPS2PD    112(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    144(R9), Y6
+	VCVTPS2PD    208(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    176(R9), Y6
+	VCVTPS2PD    240(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    272(R9), Y6
+	VCVTPS2PD    336(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    304(R9), Y6
+	VCVTPS2PD    368(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    400(R9), Y6
+	VCVTPS2PD    464(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VCVTPS2PD    432(R9), Y6
+	VCVTPS2PD    496(R9), Y7
+	VSUBPD       Y7, Y6, Y8
+	VFMADD231PD  Y6, Y6, Y0
+	VFMADD231PD  Y7, Y7, Y1
+	VFMADD231PD  Y7, Y6, Y2
+	VFMADD231PD  Y8, Y8, Y3
+	VANDPD       Y5, Y8, Y8
+	VMAXPD       Y8, Y4, Y4
+	VMOVUPD      Y0, 32(R8)
+	VMOVUPD      Y1, 96(R8)
+	VMOVUPD      Y2, 160(R8)
+	VMOVUPD      Y3, 224(R8)
+	VMOVUPD      Y4, 288(R8)
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	DECQ         AX
+	JNE          four
+	VZEROUPPER
+	RET
+
+DATA nvfp4EncodeCalmF32HighAVX2<>+0(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF32HighAVX2<>+4(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF32HighAVX2<>+8(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF32HighAVX2<>+12(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF32HighAVX2<>+16(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF32HighAVX2<>+20(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF32HighAVX2<>+24(SB)/4, $0xffff0000
+DATA nvfp4EncodeCalmF32HighAVX2<>+28(SB)/4, $0xffff0000
+GLOBL nvfp4EncodeCalmF32HighAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32MagnitudesAVX2<>+0(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF32MagnitudesAVX2<>+4(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF32MagnitudesAVX2<>+8(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF32MagnitudesAVX2<>+12(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF32MagnitudesAVX2<>+16(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF32MagnitudesAVX2<>+20(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF32MagnitudesAVX2<>+24(SB)/4, $0x7fff7fff
+DATA nvfp4EncodeCalmF32MagnitudesAVX2<>+28(SB)/4, $0x7fff7fff
+GLOBL nvfp4EncodeCalmF32MagnitudesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32SignsAVX2<>+0(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF32SignsAVX2<>+4(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF32SignsAVX2<>+8(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF32SignsAVX2<>+12(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF32SignsAVX2<>+16(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF32SignsAVX2<>+20(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF32SignsAVX2<>+24(SB)/4, $0x00080008
+DATA nvfp4EncodeCalmF32SignsAVX2<>+28(SB)/4, $0x00080008
+GLOBL nvfp4EncodeCalmF32SignsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32CodesAVX2<>+0(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF32CodesAVX2<>+4(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF32CodesAVX2<>+8(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF32CodesAVX2<>+12(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF32CodesAVX2<>+16(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF32CodesAVX2<>+20(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF32CodesAVX2<>+24(SB)/4, $0x00070007
+DATA nvfp4EncodeCalmF32CodesAVX2<>+28(SB)/4, $0x00070007
+GLOBL nvfp4EncodeCalmF32CodesAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32BinsAVX2<>+0(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF32BinsAVX2<>+4(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF32BinsAVX2<>+8(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF32BinsAVX2<>+12(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF32BinsAVX2<>+16(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF32BinsAVX2<>+20(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF32BinsAVX2<>+24(SB)/4, $0x00f000f0
+DATA nvfp4EncodeCalmF32BinsAVX2<>+28(SB)/4, $0x00f000f0
+GLOBL nvfp4EncodeCalmF32BinsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32OuterAVX2<>+0(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF32OuterAVX2<>+4(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF32OuterAVX2<>+8(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF32OuterAVX2<>+12(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF32OuterAVX2<>+16(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF32OuterAVX2<>+20(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF32OuterAVX2<>+24(SB)/4, $0xf0f00f0f
+DATA nvfp4EncodeCalmF32OuterAVX2<>+28(SB)/4, $0xf0f00f0f
+GLOBL nvfp4EncodeCalmF32OuterAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32DownAVX2<>+0(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF32DownAVX2<>+4(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF32DownAVX2<>+8(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF32DownAVX2<>+12(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF32DownAVX2<>+16(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF32DownAVX2<>+20(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF32DownAVX2<>+24(SB)/4, $0x0000f0f0
+DATA nvfp4EncodeCalmF32DownAVX2<>+28(SB)/4, $0x0000f0f0
+GLOBL nvfp4EncodeCalmF32DownAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32UpAVX2<>+0(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF32UpAVX2<>+4(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF32UpAVX2<>+8(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF32UpAVX2<>+12(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF32UpAVX2<>+16(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF32UpAVX2<>+20(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF32UpAVX2<>+24(SB)/4, $0x0f0f0000
+DATA nvfp4EncodeCalmF32UpAVX2<>+28(SB)/4, $0x0f0f0000
+GLOBL nvfp4EncodeCalmF32UpAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32OneAVX2<>+0(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF32OneAVX2<>+4(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF32OneAVX2<>+8(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF32OneAVX2<>+12(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF32OneAVX2<>+16(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF32OneAVX2<>+20(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF32OneAVX2<>+24(SB)/4, $0x3f800000
+DATA nvfp4EncodeCalmF32OneAVX2<>+28(SB)/4, $0x3f800000
+GLOBL nvfp4EncodeCalmF32OneAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32SixAVX2<>+0(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF32SixAVX2<>+4(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF32SixAVX2<>+8(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF32SixAVX2<>+12(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF32SixAVX2<>+16(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF32SixAVX2<>+20(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF32SixAVX2<>+24(SB)/4, $0x40c00000
+DATA nvfp4EncodeCalmF32SixAVX2<>+28(SB)/4, $0x40c00000
+GLOBL nvfp4EncodeCalmF32SixAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32OctaveAVX2<>+0(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF32OctaveAVX2<>+4(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF32OctaveAVX2<>+8(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF32OctaveAVX2<>+12(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF32OctaveAVX2<>+16(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF32OctaveAVX2<>+20(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF32OctaveAVX2<>+24(SB)/4, $0x7f800000
+DATA nvfp4EncodeCalmF32OctaveAVX2<>+28(SB)/4, $0x7f800000
+GLOBL nvfp4EncodeCalmF32OctaveAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32MagicAVX2<>+0(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF32MagicAVX2<>+4(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF32MagicAVX2<>+8(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF32MagicAVX2<>+12(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF32MagicAVX2<>+16(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF32MagicAVX2<>+20(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF32MagicAVX2<>+24(SB)/4, $0x4a800002
+DATA nvfp4EncodeCalmF32MagicAVX2<>+28(SB)/4, $0x4a800002
+GLOBL nvfp4EncodeCalmF32MagicAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32AbsAVX2<>+0(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF32AbsAVX2<>+4(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF32AbsAVX2<>+8(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF32AbsAVX2<>+12(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF32AbsAVX2<>+16(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF32AbsAVX2<>+20(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF32AbsAVX2<>+24(SB)/4, $0x7fffffff
+DATA nvfp4EncodeCalmF32AbsAVX2<>+28(SB)/4, $0x7fffffff
+GLOBL nvfp4EncodeCalmF32AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32FineAVX2<>+0(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF32FineAVX2<>+4(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF32FineAVX2<>+8(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF32FineAVX2<>+12(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF32FineAVX2<>+16(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF32FineAVX2<>+20(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF32FineAVX2<>+24(SB)/4, $0x43800000
+DATA nvfp4EncodeCalmF32FineAVX2<>+28(SB)/4, $0x43800000
+GLOBL nvfp4EncodeCalmF32FineAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+0(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+1(SB)/1, $0x04
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+2(SB)/1, $0x08
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+3(SB)/1, $0x0c
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+4(SB)/1, $0x01
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+5(SB)/1, $0x05
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+6(SB)/1, $0x09
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+7(SB)/1, $0x0d
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+8(SB)/1, $0x02
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+9(SB)/1, $0x06
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+10(SB)/1, $0x0a
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+11(SB)/1, $0x0e
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+12(SB)/1, $0x03
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+13(SB)/1, $0x07
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+14(SB)/1, $0x0b
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+15(SB)/1, $0x0f
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+16(SB)/1, $0x00
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+17(SB)/1, $0x04
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+18(SB)/1, $0x08
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+19(SB)/1, $0x0c
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+20(SB)/1, $0x01
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+21(SB)/1, $0x05
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+22(SB)/1, $0x09
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+23(SB)/1, $0x0d
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+24(SB)/1, $0x02
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+25(SB)/1, $0x06
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+26(SB)/1, $0x0a
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+27(SB)/1, $0x0e
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+28(SB)/1, $0x03
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+29(SB)/1, $0x07
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+30(SB)/1, $0x0b
+DATA nvfp4EncodeCalmF32AVX2Bytes<>+31(SB)/1, $0x0f
+GLOBL nvfp4EncodeCalmF32AVX2Bytes<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32AVX2Dwords<>+0(SB)/4, $0x00000000
+DATA nvfp4EncodeCalmF32AVX2Dwords<>+4(SB)/4, $0x00000004
+DATA nvfp4EncodeCalmF32AVX2Dwords<>+8(SB)/4, $0x00000001
+DATA nvfp4EncodeCalmF32AVX2Dwords<>+12(SB)/4, $0x00000005
+DATA nvfp4EncodeCalmF32AVX2Dwords<>+16(SB)/4, $0x00000002
+DATA nvfp4EncodeCalmF32AVX2Dwords<>+20(SB)/4, $0x00000006
+DATA nvfp4EncodeCalmF32AVX2Dwords<>+24(SB)/4, $0x00000003
+DATA nvfp4EncodeCalmF32AVX2Dwords<>+28(SB)/4, $0x00000007
+GLOBL nvfp4EncodeCalmF32AVX2Dwords<>(SB), RODATA|NOPTR, $32
+
+// func nvfp4EncodeCalmF32AVX2(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·nvfp4EncodeCalmF32AVX2(SB), NOSPLIT, $544-56
+	MOVQ fours+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scales+16(FP), DX
+	MOVQ steps+24(FP), BX
+	MOVQ codes+32(FP), SI
+	MOVQ bins+40(FP), DI
+	MOVQ lanes+48(FP), R8
+	LEAQ (SP), R9
+	ADDQ $0x1f, R9
+	ANDQ $-32, R9
+
+four:
+	PREFETCHT0   16384(CX)
+	PREFETCHT0   16448(CX)
+	PREFETCHT0   16512(CX)
+	PREFETCHT0   16576(CX)
+	VMOVUPS      (CX), Y1
+	VMOVUPS      32(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      (DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, (R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 64(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 32(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y8, Y5
+	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y8
+	VMOVAPS      Y8, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VSUBPS       Y7, Y1, Y1
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y7, Y7
+	VMOVAPS      Y7, 96(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VMOVUPS      64(CX), Y1
+	VMOVUPS      96(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      1(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 128(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 192(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 160(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y9
+	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y9, Y5
+	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y10
+	VFMADD231PS  Y10, Y5, Y9
+	VMOVAPS      Y9, Y8
+	VFNMADD231PS Y10, Y5, Y8
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VSUBPS       Y8, Y1, Y1
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, 224(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y9, Y9
+	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeCalmF32DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmF32UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF32OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeCalmF32AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeCalmF32AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, (SI)
+	VEXTRACTI128 $0x01, Y6, (DI)
+	VMOVUPS      128(CX), Y1
+	VMOVUPS      160(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      2(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 256(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y6
+	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y6, Y4
+	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y7
+	VFMADD231PS  Y7, Y4, Y6
+	VMOVAPS      Y6, Y5
+	VFNMADD231PS Y7, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 320(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 288(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y8
+	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y8, Y5
+	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y8
+	VMOVAPS      Y8, Y7
+	VFNMADD231PS Y9, Y5, Y7
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VSUBPS       Y7, Y1, Y1
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y7, Y7
+	VMOVAPS      Y7, 352(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y8, Y8
+	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y6, Y6
+	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VMOVUPS      192(CX), Y1
+	VMOVUPS      224(CX), Y2
+	VSHUFPS      $0x88, Y2, Y1, Y0
+	VSHUFPS      $0xdd, Y2, Y1, Y1
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	MOVBQZX      3(DX), R10
+	VBROADCASTSS (BX)(R10*4), Y2
+	VPSRLD       $0x1c, Y0, Y3
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 384(R9)
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y4, Y4, Y4
+	VPCMPEQD     Y4, Y0, Y4
+	VPANDN       Y3, Y4, Y3
+	VMOVAPS      Y0, Y7
+	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y7, Y4
+	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y4, Y4
+	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y8
+	VFMADD231PS  Y8, Y4, Y7
+	VMOVAPS      Y7, Y5
+	VFNMADD231PS Y8, Y4, Y5
+	VPSRLD       $0x16, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VSUBPS       Y5, Y0, Y0
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VMULPS       Y2, Y5, Y5
+	VMOVAPS      Y5, 448(R9)
+	VPSRLD       $0x1c, Y1, Y4
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMOVAPS      Y1, 416(R9)
+	VDIVPS       Y2, Y1, Y1
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y1, Y5
+	VPANDN       Y4, Y5, Y4
+	VMOVAPS      Y1, Y9
+	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y9, Y5
+	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y5, Y5
+	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y10
+	VFMADD231PS  Y10, Y5, Y9
+	VMOVAPS      Y9, Y8
+	VFNMADD231PS Y10, Y5, Y8
+	VPSRLD       $0x16, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VSUBPS       Y8, Y1, Y1
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, 480(R9)
+	VPSLLD       $0x10, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x10, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPOR         320(R8), Y1, Y0
+	VMOVDQU      Y0, 320(R8)
+	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y1, Y1
+	VPSLLD       $0x10, Y9, Y9
+	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y7, Y7
+	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPSLLD       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSRLD       $0x0c, Y6, Y0
+	VPSLLD       $0x0c, Y6, Y1
+	VPAND        nvfp4EncodeCalmF32DownAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmF32UpAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF32OuterAVX2<>+0(SB), Y6, Y6
+	VPOR         Y0, Y1, Y1
+	VPOR         Y1, Y6, Y6
+	VPSHUFB      nvfp4EncodeCalmF32AVX2Bytes<>+0(SB), Y6, Y6
+	VMOVDQU      nvfp4EncodeCalmF32AVX2Dwords<>+0(SB), Y0
+	VPERMD       Y6, Y0, Y6
+	VMOVDQU      X6, 16(SI)
+	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VMOVUPD      (R8), Y0
+	VMOVUPD      64(R8), Y1
+	VMOVUPD      128(R8), Y2
+	VMOVUPD      192(R8), Y3
+	VMOVUPD      256(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    (R9), Y5
+	VCVTPS2PD    64(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    32(R9), Y5
+	VCVTPS2PD    96(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    128(R9), Y5
+	VCVTPS2PD    192(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    160(R9), Y5
+	VCVTPS2PD    224(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    256(R9), Y5
+	VCVTPS2PD    320(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    288(R9), Y5
+	VCVTPS2PD    352(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    384(R9), Y5
+	VCVTPS2PD    448(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    416(R9), Y5
+	VCVTPS2PD    480(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VMOVUPD      Y0, (R8)
+	VMOVUPD      Y1, 64(R8)
+	VMOVUPD      Y2, 128(R8)
+	VMOVUPD      Y3, 192(R8)
+	VMOVUPD      Y4, 256(R8)
+	VMOVUPD      32(R8), Y0
+	VMOVUPD      96(R8), Y1
+	VMOVUPD      160(R8), Y2
+	VMOVUPD      224(R8), Y3
+	VMOVUPD      288(R8), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPSRLQ       $0x01, Y5, Y5
+	VCVTPS2PD    16(R9), Y5
+	VCVTPS2PD    80(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    48(R9), Y5
+	VCVTPS2PD    112(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    144(R9), Y5
+	VCVTPS2PD    208(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    176(R9), Y5
+	VCVTPS2PD    240(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    272(R9), Y5
+	VCVTPS2PD    336(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    304(R9), Y5
+	VCVTPS2PD    368(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    400(R9), Y5
+	VCVTPS2PD    464(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
+	VCVTPS2PD    432(R9), Y5
+	VCVTPS2PD    496(R9), Y6
+	VSUBPD       Y6, Y5, Y7
+	VFMADD231PD  Y5, Y5, Y0
+	VFMADD231PD  Y6, Y6, Y1
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y7, Y7, Y3
 	VMOVUPD      Y0, 32(R8)
 	VMOVUPD      Y1, 96(R8)
 	VMOVUPD      Y2, 160(R8)

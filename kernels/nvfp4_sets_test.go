@@ -195,3 +195,47 @@ func TestAbsMaxEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// 5 steps are a tie and off by a whole step, the only error of that size without
+// clipping: kernels that take a run for tame must notice. The first run makes errors of
+// all later ones smaller than the largest so far.
+func TestNVFP4WholeStepErrors(t *testing.T) {
+	const blocks = 3*nvfp4Chunk + 7
+	for _, e := range []Element{BF16, F16, F32} {
+		x := make([]float32, 2*blocks*BlockNVFP4)
+		fives := int64(0)
+		for i := range x {
+			x[i] = []float32{6, -1, 4.5, 0.25}[i%4] / 4
+			if i < BlockNVFP4 {
+				x[i] *= 8
+			}
+			if i/BlockNVFP4 > nvfp4Chunk && i%37 == 0 && i%BlockNVFP4 != 0 {
+				x[i] = 5. / 4
+				fives++
+			}
+		}
+		data := make([]byte, len(x)*e.Size())
+		if err := EncodeFloats(data, e, x); err != nil {
+			t.Fatal(err)
+		}
+		m := Matrix{Element: e, Rows: 2, Cols: len(x) / 2, Data: data}
+		o := NVFP4Options{GlobalScale: 0x1p-6}
+		checkSets(t, m, o, 0)
+		tap, err := Reference().NVFP4(m, o, nil)
+		if err != nil || tap.Errors[ErrorBins-1] != fives || fives == 0 {
+			t.Errorf("%v: %d errors of a step, want %d (%v)", e, tap.Errors[ErrorBins-1], fives, err)
+		}
+	}
+}
+
+// Weights as checkpoints have them, where most runs are calm.
+func TestNVFP4SetsOfWeights(t *testing.T) {
+	for seed := range uint64(3) {
+		m := gaussianBF16(12, 2*nvfp4Chunk*BlockNVFP4+48, seed)
+		for conv := ModelOpt; conv <= CT; conv++ {
+			for _, method := range []NVFP4Method{NVFP4RTN, NVFP4MSE} {
+				checkSets(t, m, NVFP4Options{Convention: conv, Method: method}, int(seed))
+			}
+		}
+	}
+}

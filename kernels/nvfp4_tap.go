@@ -34,10 +34,11 @@ type nvfp4Tap struct {
 	worst float64 // largest |w−q|
 	amax  uint32  // largest |w|, f32 bits
 
-	pairs      [256]int64 // use of packed bytes, which gives the use of codes
-	errors     [64]int64  // see errorBin
-	scaleCodes [128]int64 // E4M3 scales of blocks that are not zero
-	choices    [MultBins]int64
+	pairs           [256]int64 // use of packed bytes, which gives the use of codes
+	errors          [64]int64  // see errorBin
+	scaleCodes      [128]int64 // E4M3 scales of blocks that are not zero
+	otherScaleCodes [128]int64 // added to them
+	choices         [MultBins]int64
 
 	scaleHigh, scaleLow      int64
 	shallow, deep, subnormal int64
@@ -160,7 +161,7 @@ func (t *nvfp4Tap) record(scale2 float64) Tap {
 	r.Codes[0] -= t.padding
 	r.Errors[0] -= t.padding
 	for code, n := range t.scaleCodes {
-		if n == 0 {
+		if n += t.otherScaleCodes[code]; n == 0 {
 			continue
 		}
 		s := float64(e4m3Values[code])

@@ -2,7 +2,6 @@ package main
 
 import (
 	"github.com/mmcloughlin/avo/attr"
-	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -21,6 +20,8 @@ const (
 	clipLargest = clipCounts + 64
 	clipLanes   = clipLargest + 64
 	clipDepth   = clipLanes + 192
+	clipStep    = clipDepth + 160
+	clipWild    = clipStep + 64
 )
 
 func counter(i int, base reg.GPVirtual) operand.Mem {
@@ -45,7 +46,8 @@ func (g *byBlock) widen(base reg.GPVirtual, disp int) reg.VecVirtual {
 func (g *byBlock) clips() {
 	g.begin("nvfp4Clips", "func(groups int, steps *float32, c *uint32)",
 		"does what of nvfp4CountRef needs no elements, for 16 blocks a group, groups > 0: it takes amax, raw and scales of c and",
-		"fills steps, limits, mass and bits, and adds to zero, high, low and largest.")
+		"fills steps, limits, mass and bits, adds to zero, high, low and largest, and leaves in wild whether an element may be 7",
+		"steps or more and in step the largest steps.")
 	groups, table, c := g.pointer("groups"), g.pointer("steps"), g.pointer("c")
 	bitsAt := g.GP64()
 	g.LEAQ(operand.Mem{Base: c, Disp: clipBits}, bitsAt)
@@ -61,6 +63,10 @@ func (g *byBlock) clips() {
 	g.LEAQ(operand.Mem{Base: c, Disp: clipScales}, scales)
 	g.LEAQ(operand.Mem{Base: c, Disp: clipMass}, mass)
 	zero, high, low, six := g.all(0), g.all(0x43e80000), g.all(0x3a800000), g.all(0x40c00000)
+	seven := g.all(0x40dccccd) // 6.9, since products and quotients are rounded
+	largestStep, wild := g.vec(), g.GP32()
+	g.VMOVUPS(zero, largestStep)
+	g.XORL(wild, wild)
 	var largest []reg.VecVirtual
 	for at := 0; at < 64; at += g.bytes() {
 		l := g.vec()
@@ -96,6 +102,10 @@ func (g *byBlock) clips() {
 			g.VGATHERDPS(m, from, step)
 		}
 		g.VMOVUPS(step, operand.Mem{Base: c, Disp: clipSteps + at})
+		most := g.vec()
+		g.VPMAXUD(step, largestStep, largestStep)
+		g.VMULPS(seven, step, most)
+		g.ORL(g.bits(greaterEqual, amax, most), wild)
 		// The sign of amax − 6·step is exact: it is rounded once.
 		excess := g.vec()
 		g.VMOVAPS(amax, excess)
@@ -134,6 +144,8 @@ func (g *byBlock) clips() {
 	for i := range counts {
 		g.MOVQ(counts[i], counter(i, start))
 	}
+	g.VMOVUPS(largestStep, operand.Mem{Base: start, Disp: clipStep})
+	g.MOVL(wild, operand.Mem{Base: start, Disp: clipWild})
 	for i, l := range largest {
 		g.VMOVUPS(l, operand.Mem{Base: start, Disp: clipLargest + i*g.bytes()})
 	}
@@ -290,73 +302,4 @@ func (g *byBlock) count(bits reg.GPVirtual, m operand.Mem) {
 	n := g.GP32()
 	g.POPCNTL(bits, n)
 	g.ADDQ(n.As64(), m)
-}
-
-// crowdedWords lists the clipped blocks that have more than one element above
-// their limit.
-func crowdedWords(ctx *build.Context) {
-	crowded(ctx, "nvfp4CrowdedWords", 2)
-}
-
-func crowdedFloats(ctx *build.Context) { crowded(ctx, "nvfp4CrowdedFloats", 4) }
-
-func crowded(ctx *build.Context, name string, size int) {
-	ctx.Function(name)
-	ctx.Attributes(build.NOSPLIT)
-	ctx.Pragma("noescape")
-	ctx.Doc(name + " lists in crowded of c those blocks in bits of c, 64 a word, words > 0, that have more than one element whose magnitude is above the limit; it returns how many. Of 16-bit elements the limits are in the upper halves.")
-	ctx.SignatureExpr("func(words int, src *byte, c *uint32) (n int)")
-	words := ctx.Load(ctx.Param("words"), ctx.GP64()).(reg.GPVirtual)
-	src := ctx.Load(ctx.Param("src"), ctx.GP64()).(reg.GPVirtual)
-	c := ctx.Load(ctx.Param("c"), ctx.GP64()).(reg.GPVirtual)
-	mask := magnitudes(ctx, ymm, size)
-	bitsAt, list, base, n := ctx.GP64(), ctx.GP64(), ctx.GP64(), ctx.GP64()
-	ctx.LEAQ(operand.Mem{Base: c, Disp: clipBits}, bitsAt)
-	ctx.LEAQ(operand.Mem{Base: c, Disp: clipCrowded}, list)
-	ctx.XORQ(base, base)
-	ctx.XORQ(n, n)
-	ctx.Label("word")
-	left := ctx.GP64()
-	ctx.MOVQ(operand.Mem{Base: bitsAt}, left)
-	ctx.TESTQ(left, left)
-	ctx.JEQ(operand.LabelRef("next"))
-	ctx.Label("block")
-	block, at := ctx.GP64(), ctx.GP64()
-	ctx.BSFQ(left, block)
-	ctx.BLSRQ(left, left)
-	ctx.ADDQ(base, block)
-	ctx.MOVQ(block, at)
-	ctx.SHLQ(operand.U8(map[int]int{2: 5, 4: 6}[size]), at)
-	limit, x, above := ctx.YMM(), ctx.YMM(), ctx.GP32()
-	if size == 2 {
-		ctx.VPBROADCASTW(operand.Mem{Base: c, Index: block, Scale: 4, Disp: clipLimits + 2}, limit)
-		ctx.VPAND(operand.Mem{Base: src, Index: at, Scale: 1}, mask, x)
-		ctx.VPCMPGTW(limit, x, x)
-	} else {
-		y := ctx.YMM()
-		ctx.VPBROADCASTD(operand.Mem{Base: c, Index: block, Scale: 4, Disp: clipLimits}, limit)
-		ctx.VPAND(operand.Mem{Base: src, Index: at, Scale: 1}, mask, x)
-		ctx.VPAND(operand.Mem{Base: src, Index: at, Scale: 1, Disp: 32}, mask, y)
-		ctx.VPCMPGTD(limit, x, x)
-		ctx.VPCMPGTD(limit, y, y)
-		ctx.VPACKSSDW(y, x, x)
-	}
-	// Two bits an element. The block is listed at once, and again overwritten
-	// where it does not belong there.
-	ctx.VPMOVMSKB(x, above)
-	ctx.MOVB(block.As8(), operand.Mem{Base: list, Index: n, Scale: 1})
-	ctx.POPCNTL(above, above)
-	ctx.SHRL(operand.U8(2), above)
-	ctx.NEGL(above) // carry where there are two or more
-	ctx.ADCQ(operand.U8(0), n)
-	ctx.TESTQ(left, left)
-	ctx.JNE(operand.LabelRef("block"))
-	ctx.Label("next")
-	ctx.ADDQ(operand.U8(8), bitsAt)
-	ctx.ADDQ(operand.U8(64), base)
-	ctx.DECQ(words)
-	ctx.JNE(operand.LabelRef("word"))
-	ctx.Store(n, ctx.ReturnIndex(0))
-	ctx.VZEROUPPER()
-	ctx.RET()
 }

@@ -15,8 +15,10 @@ func init() {
 			g.clips()
 			g.depths()
 		}
-		crowdedWords(ctx)
-		crowdedFloats(ctx)
+		crowded(ctx, "nvfp4CrowdedWords", 2)
+		crowded(ctx, "nvfp4CrowdedFloats", 4)
+		crowdedMass(ctx, "nvfp4CrowdedMassBF16", 2)
+		crowdedMass(ctx, "nvfp4CrowdedMassF32", 4)
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 func init() {
 	files["nvfp4_encode_avx2"] = func(ctx *build.Context) {
 		for _, element := range []string{"BF16", "F16", "F32"} {
-			(&encode256{Context: ctx, element: element}).function()
+			for _, kind := range encodeKinds {
+				(&encode256{Context: ctx, element: element, encodeKind: kind}).function()
+			}
 		}
 	}
 }
@@ -20,14 +22,15 @@ func init() {
 // four blocks go through memory to where they are summed.
 type encode256 struct {
 	*build.Context
-	element            string
+	element string
+	encodeKind
 	src, scales, steps reg.GPVirtual
 	buf                operand.Mem // by block: even and odd elements, then their decoded values
 }
 
 // constant is a vector of eight times the same bits, in memory.
 func (g *encode256) constant(name string, bits uint32) operand.Mem {
-	m := g.StaticGlobal("nvfp4Encode" + g.element + name)
+	m := g.StaticGlobal("nvfp4Encode" + g.encodeKind.name + g.element + name)
 	g.DataAttributes(attr.RODATA | attr.NOPTR)
 	for i := range 8 {
 		g.AddDatum(4*i, operand.U32(bits))
@@ -36,7 +39,7 @@ func (g *encode256) constant(name string, bits uint32) operand.Mem {
 }
 
 func (g *encode256) function() {
-	name := "nvfp4Encode" + g.element + "AVX2"
+	name := "nvfp4Encode" + g.encodeKind.name + g.element + "AVX2"
 	high := g.constant("HighAVX2", 0xffff0000)
 	magnitudes := g.constant("MagnitudesAVX2", 0x7fff7fff)
 	signs := g.constant("SignsAVX2", 0x00080008)
@@ -63,9 +66,7 @@ func (g *encode256) function() {
 	g.Function(name)
 	g.Attributes(build.NOSPLIT)
 	g.Pragma("noescape")
-	g.Doc(name+" is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between",
-		"2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where",
-		"a bin is ErrorBins-1, which lanes.far counts.")
+	g.Doc(g.doc(name)...)
 	g.SignatureExpr("func(fours int, src, scales *byte, steps *float32, codes, bins *byte, lanes *float64)")
 	pointer := func(name string) reg.GPVirtual { return g.Load(g.Param(name), g.GP64()).(reg.GPVirtual) }
 	fours := pointer("fours")
@@ -78,6 +79,9 @@ func (g *encode256) function() {
 	g.buf = operand.Mem{Base: buf}
 
 	g.Label("four")
+	for at := 0; at < 4*g.stride(); at += 64 { // of the next run, which lies behind this one
+		g.PREFETCHT0(operand.Mem{Base: g.src, Disp: encodeChunk*g.stride() + at})
+	}
 	for pair := range 2 {
 		var z reg.VecVirtual
 		for b := range 2 {
@@ -179,10 +183,13 @@ func (g *encode256) block(b int, k elementConstants, high, magnitudes, signBits,
 	}
 	g.VPSLLD(operand.U8(16), d[1], d[1])
 	g.VPOR(d[0], d[1], d[1])
-	far := g.YMM()
-	g.VPSRLW(operand.U8(8), d[1], far)
-	total := operand.Mem{Base: lanes, Disp: 5 * 64}
-	g.VPADDW(total, far, far)
+	far, total := g.YMM(), operand.Mem{Base: lanes, Disp: 5 * 64}
+	if g.tame {
+		g.VPOR(total, d[1], far)
+	} else {
+		g.VPSRLW(operand.U8(8), d[1], far)
+		g.VPADDW(total, far, far)
+	}
 	g.VMOVDQU(far, total)
 	g.VPAND(binBits, d[1], d[1])
 	g.VPSLLD(operand.U8(16), t[1], t[1])
@@ -215,7 +222,11 @@ func (g *encode256) elements(w, step reg.VecVirtual, k elementConstants, out ope
 	}
 	octave, v := g.YMM(), g.YMM()
 	t, d = g.YMM(), g.YMM()
-	g.VMINPS(k.six, x, t)
+	if g.tame {
+		g.VMOVAPS(x, t)
+	} else {
+		g.VMINPS(k.six, x, t)
+	}
 	g.VMAXPS(k.one, t, octave)
 	g.VANDPS(k.octave, octave, octave)
 	magic := g.YMM()
@@ -227,7 +238,9 @@ func (g *encode256) elements(w, step reg.VecVirtual, k elementConstants, out ope
 	g.VPADDD(octave, t, t)
 	g.VSUBPS(v, x, d)
 	g.VANDPS(k.abs, d, d)
-	g.VMINPS(k.one, d, d)
+	if !g.tame {
+		g.VMINPS(k.one, d, d)
+	}
 	g.VMULPS(k.fine, d, d)
 	g.VCVTTPS2DQ(d, d)
 	g.VMULPS(step, v, v)
@@ -256,8 +269,10 @@ func (g *encode256) sum(half int, lanes reg.GPVirtual, abs operand.Mem) {
 			g.VFMADD231PD(q, q, sums[1])
 			g.VFMADD231PD(q, w, sums[2])
 			g.VFMADD231PD(e, e, sums[3])
-			g.VANDPD(mask, e, e)
-			g.VMAXPD(e, sums[4], sums[4])
+			if !g.calm {
+				g.VANDPD(mask, e, e)
+				g.VMAXPD(e, sums[4], sums[4])
+			}
 		}
 	}
 	for i := range sums {

@@ -11,13 +11,27 @@ func init() { files["nvfp4_encode"] = nvfp4Encode }
 
 func nvfp4Encode(ctx *build.Context) {
 	for _, element := range []string{"BF16", "F16", "F32"} {
-		(&encode512{ctx: ctx, element: element, bf16: element == "BF16"}).function()
+		for _, kind := range encodeKinds {
+			(&encode512{ctx: ctx, element: element, bf16: element == "BF16", encodeKind: kind}).function()
+		}
 	}
 }
+
+// encodeChunk is package kernels' nvfp4Chunk.
+const encodeChunk = 256
 
 // selectBits is VPTERNLOG's truth table for mask ? dst : other, with the mask
 // first and other second.
 const selectBits = operand.U8(0xe4)
+
+// encodeKind is what a function may take for granted of its run.
+type encodeKind struct {
+	name string
+	tame bool // no element is 7 steps or more
+	calm bool // none can be further off than the worst so far
+}
+
+var encodeKinds = []encodeKind{{}, {name: "Tame", tame: true}, {name: "Calm", tame: true, calm: true}}
 
 // encode512 is nvfp4Encode with 512-bit vectors. A vector of f32 holds the even
 // or the odd elements of two blocks, so that the two codes of a byte come from
@@ -27,6 +41,7 @@ type encode512 struct {
 	ctx     *build.Context
 	element string
 	bf16    bool
+	encodeKind
 
 	src, scales, steps, buf reg.GPVirtual
 
@@ -39,13 +54,11 @@ type encode512 struct {
 
 func (g *encode512) function() {
 	ctx := g.ctx
-	name := "nvfp4Encode" + g.element + "AVX512"
+	name := "nvfp4Encode" + g.encodeKind.name + g.element + "AVX512"
 	ctx.Function(name)
 	ctx.Attributes(build.NOSPLIT)
 	ctx.Pragma("noescape")
-	ctx.Doc(name+" is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between",
-		"2⁻¹⁰⁹ and 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where",
-		"a bin is ErrorBins-1, which lanes.far counts.")
+	ctx.Doc(g.doc(name)...)
 	ctx.SignatureExpr("func(fours int, src, scales *byte, steps *float32, codes, bins *byte, lanes *float64)")
 	fours := ctx.Load(ctx.Param("fours"), ctx.GP64()).(reg.GPVirtual)
 	g.src = ctx.Load(ctx.Param("src"), ctx.GP64()).(reg.GPVirtual)
@@ -95,6 +108,9 @@ func (g *encode512) function() {
 	}
 
 	ctx.Label("four")
+	for at := 0; at < 2*g.stride(); at += 64 { // of the next run, which lies behind this one
+		ctx.PREFETCHT0(operand.Mem{Base: g.src, Disp: encodeChunk/2*g.stride() + at})
+	}
 	z0, z := g.pair(0), g.pair(1)
 	ctx.VPSLLD(operand.U8(8), z, z)
 	ctx.VPTERNLOGD_BCST(selectBits, g.oddBytes, z0, z)
@@ -122,6 +138,17 @@ func (g *encode512) function() {
 	ctx.RET()
 }
 
+func (k encodeKind) doc(name string) []string {
+	doc := []string{
+		name + " is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between",
+		"2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where",
+	}
+	if k.tame {
+		return append(doc, "a bin is ErrorBins-1: then bit 8 or 24 of an entry of lanes.far says that there are such. The run is "+map[bool]string{false: "tame.", true: "calm."}[k.calm])
+	}
+	return append(doc, "a bin is ErrorBins-1, which lanes.far counts.")
+}
+
 // stride is the bytes of two blocks.
 func (g *encode512) stride() int {
 	if g.element == "F32" {
@@ -138,7 +165,7 @@ func (g *encode512) constant(bits uint32) reg.VecVirtual {
 }
 
 func (g *encode512) memory(name string, bits uint32) operand.Mem {
-	m := g.ctx.StaticGlobal(name + g.element)
+	m := g.ctx.StaticGlobal(name + g.encodeKind.name + g.element)
 	g.ctx.DataAttributes(attr.RODATA | attr.NOPTR)
 	g.ctx.AddDatum(0, operand.U32(bits))
 	return m
@@ -208,10 +235,14 @@ func (g *encode512) pair(p int) reg.VecVirtual {
 	}
 	ctx.VPSLLD(operand.U8(16), fields[1], fields[1])
 	ctx.VPTERNLOGD(selectBits, g.high, fields[0], fields[1])
-	far := ctx.ZMM()
-	ctx.VPSRLD(operand.U8(8), fields[1], far)
-	ctx.VPANDD_BCST(g.ones, far, far)
-	ctx.VPADDD(far, g.far, g.far)
+	if g.tame {
+		ctx.VPORD(fields[1], g.far, g.far)
+	} else {
+		far := ctx.ZMM()
+		ctx.VPSRLD(operand.U8(8), fields[1], far)
+		ctx.VPANDD_BCST(g.ones, far, far)
+		ctx.VPADDD(far, g.far, g.far)
+	}
 	if !g.bf16 {
 		ctx.VPSLLD(operand.U8(16), sign[1], sign[1])
 		ctx.VPORD(sign[0], sign[1], signs)
@@ -243,7 +274,11 @@ func (g *encode512) elements(w, step reg.VecVirtual) (q, fields, signs reg.VecVi
 	// Of 2²²·2^octave the last place is half of 2^octave, which is what E2M1
 	// values in that octave are apart, and below 1 too. The extra 2^octave is two places, which leaves
 	// ties as they are: it makes the code come out below.
-	ctx.VMINPS_BCST(g.six, x, clamped)
+	if g.tame {
+		clamped = x
+	} else {
+		ctx.VMINPS_BCST(g.six, x, clamped)
+	}
 	ctx.VMAXPS(g.one, clamped, octave)
 	ctx.VPANDD(g.exponent, octave, octave)
 	ctx.VMOVAPS(clamped, t)
@@ -257,7 +292,9 @@ func (g *encode512) elements(w, step reg.VecVirtual) (q, fields, signs reg.VecVi
 	d := ctx.ZMM()
 	ctx.VSUBPS(v, x, d)
 	ctx.VANDPS(g.abs, d, d)
-	ctx.VMINPS(g.one, d, d)
+	if !g.tame {
+		ctx.VMINPS(g.one, d, d)
+	}
 	ctx.VADDPS_RZ_SAE(g.coarse, d, d)
 	ctx.VPTERNLOGD(selectBits, g.nibble, d, t)
 	q = ctx.ZMM()
@@ -281,5 +318,7 @@ func (g *encode512) sum(w, q reg.VecVirtual, i, half int) {
 	ctx.VFMADD231PD(q64, q64, g.q2)
 	ctx.VFMADD231PD(q64, w64, g.wq)
 	ctx.VFMADD231PD(e, e, g.e2)
-	ctx.VRANGEPD(operand.U8(0xb), e, g.worst, g.worst) // the larger magnitude
+	if !g.calm {
+		ctx.VRANGEPD(operand.U8(0xb), e, g.worst, g.worst) // the larger magnitude
+	}
 }
