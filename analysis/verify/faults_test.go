@@ -261,6 +261,15 @@ var faults = []fault{
 		do: func(t testing.TB, dir string) {
 			writeFile(t, filepath.Join(dir, "incomplete-export.json"), []byte("{}"))
 		}},
+	{name: "interrupted export", id: Unfinished, file: "incomplete-export.json", words: []string{"not whole"}, more: 24,
+		do: func(t testing.TB, dir string) {
+			writeFile(t, filepath.Join(dir, "incomplete-export.json"), []byte("{}"))
+			for _, name := range []string{secondShard, indexName, "config.json"} {
+				if err := os.Remove(filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
 	{name: "stray shard", id: BadIndex, file: "extra.safetensors", words: []string{"not named by the index"},
 		do: func(t testing.TB, dir string) {
 			w, err := checkpoint.NewWriter(filepath.Join(dir, "extra.safetensors"), nil, nil)

@@ -44,6 +44,9 @@ func (r *run) open(path string) error {
 		r.out, err = r.salvage(err)
 	}
 	if err != nil {
+		if mark := r.unfinishedMark(); mark != "" {
+			return &checkpoint.FileError{File: path, Reason: "holds an export that was not finished (" + mark + ") and no whole shard"}
+		}
 		return err
 	}
 	for _, f := range r.out.Findings {
@@ -63,6 +66,18 @@ func (r *run) open(path string) error {
 		r.problem(f.ID, f.File, f.Tensor, "%s", f.Message)
 	}
 	return nil
+}
+
+// unfinishedMark names a file that marks the output as not finished, "" where
+// there is none.
+func (r *run) unfinishedMark() string {
+	entries, _ := os.ReadDir(r.dir) // what cannot be listed has none
+	for _, e := range entries {
+		if matches(unfinishedFiles, e.Name()) {
+			return e.Name()
+		}
+	}
+	return ""
 }
 
 // bare is the cause in an error of the operating system, without its path.

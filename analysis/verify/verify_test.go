@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -231,13 +230,14 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s passes for a checkpoint", path)
 		}
 	}
+	writeFile(t, filepath.Join(empty, "incomplete-export.json"), []byte("{}"))
+	if _, err := Run(t.Context(), e.ck, e.model, empty, Options{}); err == nil || !strings.Contains(err.Error(), "not finished") {
+		t.Errorf("an export without a shard: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Run(ctx, e.ck, e.model, e.dir, Options{}); err != context.Canceled {
 		t.Errorf("cancelled: %v", err)
-	}
-	if err := os.RemoveAll(e.ck.Path); err != nil {
-		t.Fatal(err)
 	}
 }
 
