@@ -67,8 +67,7 @@ func (t *nvfp4Tap) scale(code byte, raw float32) {
 const bits2pm10 = 0x3a800000 // f32 bits of 2⁻¹⁰, the tie that rounds to a scale of 0
 
 // clip counts a block whose largest magnitude is above the largest
-// representable one. The L2 mass of its clipped elements is summed in their
-// order.
+// representable one. The L2 mass of its clipped elements is that of massAbove.
 func (t *nvfp4Tap) clip(w *nvfp4Block, scale byte, amax, limit float64, lane int) {
 	depth := 1 - limit/amax
 	mass := amax * amax // of the one element that is clipped most of the time
