@@ -1,21 +1,12 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
 func init() { files["blocktap_encode"] = blockEncode }
-
-// Where the fields of blockParams and blockSums are; a test holds them against
-// the types.
-const (
-	paramStep, paramInverse, paramOffset, paramBins, paramSize = 0, 4, 8, 12, 16
-	sumsW2, sumsQ2, sumsWQ, sumsE2, sumsWorst                  = 0, 64, 128, 192, 256
-)
 
 // encodeRule is a blockRule of package kernels.
 type encodeRule struct {
@@ -60,117 +51,6 @@ func blockEncode(ctx *build.Context) {
 			g.encode(r)
 		}
 	}
-}
-
-// blockGen writes functions on blocks of elements. Constants and what is the
-// same for a block are held in registers where there are 32, else in memory.
-type blockGen struct {
-	lanesOf
-	tables map[string]operand.Mem
-	words  map[uint32]operand.Op
-}
-
-// param is where a parameter stands.
-func (g *blockGen) param(name string) operand.Mem {
-	p, err := g.Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	return p.Addr
-}
-
-// prepare makes constants ready before a loop.
-func (g *blockGen) prepare(words ...uint32) {
-	for _, w := range words {
-		if g.wide() {
-			g.words[w] = g.all(w)
-			continue
-		}
-		g.words[w] = g.constants(fmt.Sprintf("blocks%08x", w), w, w, w, w, w, w, w, w)
-	}
-}
-
-// constants is a table that all functions of a file share.
-func (g *blockGen) constants(name string, words ...uint32) operand.Mem {
-	mem, ok := g.tables[name]
-	if !ok {
-		mem = g.table(name, words...)
-		g.tables[name] = mem
-	}
-	return mem
-}
-
-// k is a constant that was prepared.
-func (g *blockGen) k(word uint32) operand.Op {
-	op, ok := g.words[word]
-	if !ok {
-		panic(fmt.Sprintf("constant %#x", word))
-	}
-	return op
-}
-
-// Operations whose first operand may be memory.
-
-func (g *blockGen) andWith(k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	r := g.new()
-	if g.wide() {
-		g.VPANDD(k, x, r)
-	} else {
-		g.VPAND(k, x, r)
-	}
-	return r
-}
-
-func (g *blockGen) orWith(k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	r := g.new()
-	if g.wide() {
-		g.VPORD(k, x, r)
-	} else {
-		g.VPOR(k, x, r)
-	}
-	return r
-}
-
-func (g *blockGen) three(op func(...operand.Op), k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	r := g.new()
-	op(k, x, r)
-	return r
-}
-
-func (g *blockGen) addInts(k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	return g.three(g.VPADDD, k, x)
-}
-
-func (g *blockGen) min(k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	return g.three(g.VMINPS, k, x)
-}
-
-func (g *blockGen) max(k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	return g.three(g.VMAXPS, k, x)
-}
-
-func (g *blockGen) plus(k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	return g.three(g.VADDPS, k, x)
-}
-
-// minus is x−k.
-func (g *blockGen) minus(k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	return g.three(g.VSUBPS, k, x)
-}
-
-func (g *blockGen) times(k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	return g.three(g.VMULPS, k, x)
-}
-
-// over is x/k.
-func (g *blockGen) over(k operand.Op, x reg.VecVirtual) reg.VecVirtual {
-	return g.three(g.VDIVPS, k, x)
-}
-
-// roundBF16 rounds finite numbers and infinities.
-func (g *blockGen) roundBF16(x reg.VecVirtual) reg.VecVirtual {
-	odd := g.andWith(g.k(1), g.right(16, x))
-	return g.andWith(g.k(upper16), g.add(g.addInts(g.k(0x7fff), x), odd))
 }
 
 // nonZero is x where it is not ±0, else 0.
@@ -353,32 +233,6 @@ func (r encodeRule) fields() []int {
 	return f
 }
 
-// blockParamRegs are the parameters of a block in all lanes.
-type blockParamRegs struct {
-	g    *blockGen
-	base reg.GPVirtual
-	held map[int]reg.VecVirtual
-}
-
-func (g *blockGen) newParams(base reg.GPVirtual) *blockParamRegs {
-	return &blockParamRegs{g, base, map[int]reg.VecVirtual{}}
-}
-
-func (p *blockParamRegs) hold(field int) { p.held[field] = p.broadcast(field) }
-
-func (p *blockParamRegs) broadcast(field int) reg.VecVirtual {
-	r := p.g.new()
-	p.g.VBROADCASTSS(operand.Mem{Base: p.base, Disp: field}, r)
-	return r
-}
-
-func (p *blockParamRegs) at(field int) reg.VecVirtual {
-	if r, ok := p.held[field]; ok {
-		return r
-	}
-	return p.broadcast(field)
-}
-
 // scaled is x of a rule.
 func (g *blockGen) scaled(r encodeRule, p *blockParamRegs, w reg.VecVirtual) reg.VecVirtual {
 	if r.times {
@@ -471,92 +325,4 @@ func (g *blockGen) storeBins(w, q reg.VecVirtual, p *blockParamRegs, dst reg.GPV
 	g.VPABSD(bin, bin)
 	g.VPMINUD(g.k(bits16), bin, bin)
 	g.storeLowBytes(bin, dst)
-}
-
-// blockSumRegs are running sums of eight lanes in registers; the largest error
-// stays in memory where registers are few.
-type blockSumRegs struct {
-	g    *blockGen
-	base reg.GPVirtual
-	regs map[int][]reg.VecVirtual
-}
-
-func (g *blockGen) newSums(base reg.GPVirtual) *blockSumRegs {
-	s := &blockSumRegs{g, base, map[int][]reg.VecVirtual{}}
-	for _, at := range s.kept() {
-		for i := range s.parts() {
-			r := g.new()
-			g.VMOVUPD(s.mem(at, i), r)
-			s.regs[at] = append(s.regs[at], r)
-		}
-	}
-	return s
-}
-
-func (s *blockSumRegs) kept() []int {
-	if s.g.wide() {
-		return []int{sumsW2, sumsQ2, sumsWQ, sumsE2, sumsWorst}
-	}
-	return []int{sumsW2, sumsQ2, sumsWQ, sumsE2}
-}
-
-// parts is how many registers hold eight lanes.
-func (s *blockSumRegs) parts() int { return 16 / s.g.v.lanes }
-
-func (s *blockSumRegs) mem(at, part int) operand.Mem {
-	return operand.Mem{Base: s.base, Disp: at + 32*part}
-}
-
-// add adds the elements at w, which decode to q. Products of two f32 are exact
-// in f64, so that a fused addition rounds as two instructions do; the square of
-// an error is not, and is rounded by itself.
-func (s *blockSumRegs) add(w reg.GPVirtual, q reg.VecVirtual) {
-	g := s.g
-	bytes := 2 * g.v.lanes // half a vector
-	for half := range 2 {
-		wd, qd := g.new(), g.new()
-		g.VCVTPS2PD(operand.Mem{Base: w, Disp: bytes * half}, wd)
-		switch {
-		case half == 0 && g.wide():
-			g.VCVTPS2PD(q.AsY(), qd)
-		case half == 0:
-			g.VCVTPS2PD(q.AsX(), qd)
-		case g.wide():
-			y := g.YMM()
-			g.VEXTRACTF64X4(operand.U8(1), q, y)
-			g.VCVTPS2PD(y, qd)
-		default:
-			x := g.XMM()
-			g.VEXTRACTF128(operand.U8(1), q, x)
-			g.VCVTPS2PD(x, qd)
-		}
-		part := half
-		if g.wide() {
-			part = 0
-		}
-		g.VFMADD231PD(wd, wd, s.regs[sumsW2][part])
-		g.VFMADD231PD(qd, qd, s.regs[sumsQ2][part])
-		g.VFMADD231PD(wd, qd, s.regs[sumsWQ][part])
-		e := g.new()
-		g.VSUBPD(qd, wd, e)
-		if g.wide() {
-			worst := s.regs[sumsWorst][0]
-			g.VRANGEPD(operand.U8(0x0b), e, worst, worst) // the larger magnitude, without its sign
-		} else {
-			mag := g.new()
-			g.VANDPD(g.constants("blocksAbs64", 0xffffffff, absMask, 0xffffffff, absMask, 0xffffffff, absMask, 0xffffffff, absMask), e, mag)
-			g.VMAXPD(s.mem(sumsWorst, part), mag, mag)
-			g.VMOVUPD(mag, s.mem(sumsWorst, part))
-		}
-		g.VMULPD(e, e, e)
-		g.VADDPD(e, s.regs[sumsE2][part], s.regs[sumsE2][part])
-	}
-}
-
-func (s *blockSumRegs) store() {
-	for _, at := range s.kept() {
-		for i, r := range s.regs[at] {
-			s.g.VMOVUPD(r, s.mem(at, i))
-		}
-	}
 }
