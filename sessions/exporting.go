@@ -38,7 +38,7 @@ type Export struct {
 	State          ExportState
 	Files          int     // of a whole export
 	Bytes          int64   // of a whole export, side files included
-	Written, Total int64   // bytes of shards: by this process, and what it has to write
+	Written, Total int64   // bytes of shards: those that are there, and all that this process is to write
 	Seconds        float64 // since the run began
 	Missing        []int   // parts that are not finished, where this one is
 	Notes          []string
@@ -83,6 +83,7 @@ func (x *exporting) create(ctx context.Context) error {
 	})
 	if err == nil {
 		x.writer = w
+		x.written.Add(w.Finished())
 	}
 	return err
 }

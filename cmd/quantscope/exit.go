@@ -44,11 +44,10 @@ func checkFailed(err error) error { return &exitError{exitCheckFailed, err} }
 
 // interrupted ends a run that a person broke off.
 func interrupted(session string, written *exportDocument) error {
-	more := ""
 	if written != nil && written.State != sessions.ExportWhole {
-		more = fmt.Sprintf(" --out %s --layout %s --resume", written.Dir, written.Layout)
+		return &exitError{exitInterrupted, fmt.Errorf("interrupted: what was measured and written is kept; the same command with --session %s --resume goes on", session)}
 	}
-	return &exitError{exitInterrupted, fmt.Errorf("interrupted: what was measured is kept; --session %s%s goes on", session, more)}
+	return &exitError{exitInterrupted, fmt.Errorf("interrupted: what was measured is kept; --session %s goes on", session)}
 }
 
 // errSaid marks an outcome that the command has printed itself.
