@@ -1,0 +1,107 @@
+package layout
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/fstest"
+
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/topology"
+)
+
+// fuzzConfigs are what the tensors of FuzzOpen may stand under.
+var fuzzConfigs = []string{
+	"", moHead + `{"num_bits":4,"type":"float","group_size":16}` + ctTail, ctHead + intArgs + `32}` + ctTail, ctHead + intArgs + `-1}` + ctTail,
+	ctHead + fp8Args + `"block","block_structure":[3,2]}` + ctTail, `{"quantization_config":{"quant_method":"fp8","weight_block_size":[2,3]}}`,
+	`{"quantization_config":{"quant_method":"quantscope","version":1,"bits":4,"group_size":32,"targets":["Linear"]}}`,
+}
+
+// Whatever tensors stand beside one another, each is in a module that decodes,
+// to its last row, or in a finding.
+func FuzzOpen(f *testing.F) {
+	for i := range fuzzConfigs {
+		f.Add(uint8(i), []byte{0, 2, 4, 16, 1, 2, 4, 2, 2, 0}, []byte{1, 2, 3})
+		f.Add(uint8(i), []byte{5, 2, 4, 32, 6, 2, 4, 1, 7, 1, 2}, []byte{4, 0, 0, 0, 0, 0, 0, 0, 32})
+		f.Add(uint8(i), []byte{3, 2, 4, 6, 4, 2, 2, 2, 8, 4, 2, 3, 2, 16, 9, 3, 2, 3, 2}, []byte{})
+		f.Add(uint8(i), []byte{10, 3, 2, 4, 8, 11, 3, 2, 4, 1, 12, 1, 2}, []byte{0x7F})
+	}
+	kinds := []struct {
+		param string
+		dtype checkpoint.DType
+	}{
+		{"weight", checkpoint.U8}, {"weight_scale", checkpoint.F8E4M3}, {"weight_scale_2", checkpoint.F32}, {"weight", checkpoint.F8E4M3}, {"weight_scale_inv", checkpoint.F32},
+		{"weight_packed", checkpoint.I32}, {"weight_scale", checkpoint.BF16}, {"weight_shape", checkpoint.I64}, {"blocks", checkpoint.U8}, {"scales", checkpoint.U8},
+		{"weight_packed", checkpoint.U8}, {"weight_scale", checkpoint.U8}, {"weight_global_scale", checkpoint.F32}, {"weight_zero_point", checkpoint.I32}, {"weight_min", checkpoint.BF16},
+	}
+	f.Fuzz(func(t *testing.T, config uint8, layout, data []byte) {
+		type entry struct {
+			DType   string   `json:"dtype"`
+			Shape   []int64  `json:"shape"`
+			Offsets [2]int64 `json:"data_offsets"`
+		}
+		header, size := map[string]entry{}, int64(0)
+		for len(layout) >= 2 && len(header) < 8 {
+			k, rank := kinds[int(layout[0])%len(kinds)], int(layout[1])%5
+			layout = layout[2:]
+			shape, n := []int64{}, int64(k.dtype.Bits()/8)
+			for ; rank > 0 && len(layout) > 0; rank-- {
+				shape = append(shape, int64(layout[0]%40))
+				n *= shape[len(shape)-1]
+				layout = layout[1:]
+			}
+			name := fmt.Sprintf("%s.%s", proj, k.param)
+			if _, twice := header[name]; twice || n > 1<<18 {
+				continue
+			}
+			header[name] = entry{k.dtype.String(), shape, [2]int64{size, size + n}}
+			size += n
+		}
+		text, err := json.Marshal(header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
+		file = append(file, text...)
+		for i := range size {
+			b := byte(i)
+			if int(i) < len(data) {
+				b = data[i]
+			}
+			file = append(file, b)
+		}
+		files := fstest.MapFS{"model.safetensors": {Data: file}}
+		if c := fuzzConfigs[int(config)%len(fuzzConfigs)]; c != "" {
+			files["config.json"] = &fstest.MapFile{Data: []byte(c)}
+		}
+		ck, err := checkpoint.OpenFS("fuzz", files)
+		if err != nil {
+			return
+		}
+		defer ck.Close()
+		model, err := topology.FromCheckpoint(ck)
+		if err != nil {
+			return
+		}
+		l, err := Open(ck, model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lone, ok := ck.Lookup(proj + ".weight")
+		if vector := ok && len(ck.Tensors) == 1 && len(lone.Shape) < 2; len(ck.Tensors) > 0 && !vector && len(l.Modules) == 0 && len(l.Findings) == 0 {
+			t.Errorf("%v is in no module and no finding", header)
+		}
+		for i := range l.Modules {
+			m := &l.Modules[i]
+			if got := decode(t, m, m.RowMultiple()); len(got) != m.Rows*m.Cols || len(got) == 0 {
+				t.Errorf("%s: %d elements for %d×%d", m.Name, len(got), m.Rows, m.Cols)
+			}
+			for _, f := range m.Fields {
+				if f.Offset < 0 || f.Size < 0 || f.Offset+f.Size > f.Tensor.Size {
+					t.Errorf("%s: %+v of %d bytes", m.Name, f, f.Tensor.Size)
+				}
+			}
+		}
+	})
+}
