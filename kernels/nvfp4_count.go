@@ -19,6 +19,7 @@ type nvfp4Clips struct {
 	depth   [DepthBins]int64        // from the third bin on
 	step    [16]float32             // the largest steps of a run's blocks, by lane
 	wild    uint32                  // 0 where no element of the run is 7 steps or more
+	chosen  bool                    // amax and raw are of the run that is to be counted
 	counted bool                    // step and wild are of the run that is to be encoded
 	far     bool                    // an element of a run that was taken for tame was off by a step
 }

@@ -44,6 +44,7 @@ func (k countKernels) choose(j *nvfp4Job, _ []byte, amax []uint32, scales, choic
 	}
 	c, groups := k.prepare(j, amax)
 	k.scaleCodes(groups, &c.raw[0], &c.scales[0], uint32(j.scaleCode(0)))
+	c.chosen = true
 	copy(scales[:len(amax)], c.scales[:])
 	clear(choices[:len(amax)])
 }
@@ -59,7 +60,11 @@ func (k countKernels) count(j *nvfp4Job, src []byte, amax []uint32, scales, choi
 		return
 	}
 	t := &j.tap
-	c, groups := k.prepare(j, amax)
+	c, groups := &t.clips, ceilDiv(n, countGroup)
+	if !c.chosen { // else choose left the same amax and raw scales
+		k.prepare(j, amax)
+	}
+	c.chosen = false
 	scales = scales[:n]
 	copy(c.scales[:], scales)
 	c.bits = [len(c.bits)]uint64{}
