@@ -12,9 +12,15 @@
 // Detail, RowErrors and the methods of Runner and Player may be called from any
 // goroutine. Nothing a reader does can block a worker.
 //
-// The way through it: Start opens a Job (wire.go), finds or makes the file
-// (start.go, resume.go, writer.go) and launches an engine (engine.go, work.go),
-// whose recorder (recorder.go) numbers events, appends them and shows them in a
+// Memory: weights are held within Options.MemBytes; a matrix larger than its share
+// comes in pieces, and its record is the same bit for bit. Exports: what a run
+// writes was quantized once, for the record and the file.
+//
+// The way through it: Start opens a Job (options.go, wire.go, stored.go), finds or
+// makes the file (start.go, resume.go, writer.go) and launches an engine (engine.go),
+// whose workers (work.go, claim.go, plan.go) take tensors through the kernels
+// (pieces.go, measure.go, outcome.go) and into an export (exporting.go), and whose
+// recorder (recorder.go) numbers events, appends them and shows them in a
 // Mailbox. Readers load a file (load.go, loadtaps.go) and follow it (follow.go)
-// or play it (timeline.go, replay.go).
+// or play it (timeline.go, replay.go); merge.go makes one of several.
 package sessions
