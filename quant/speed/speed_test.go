@@ -18,7 +18,7 @@ func TestMeasure(t *testing.T) {
 	}
 	var came []Kernel
 	r, err := Measure(t.Context(), Options{
-		Variants: variants, Threads: 2, Each: time.Millisecond, MaxBytes: 2 * matrixBytes, Products: true, Checkpoint: "../demo/data/model",
+		Variants: variants, Threads: 2, Each: 1, MaxBytes: 2 * matrixBytes, Products: true, Checkpoint: "../demo/data/model",
 	}, func(k Kernel) { came = append(came, k) })
 	if err != nil {
 		t.Fatal(err)

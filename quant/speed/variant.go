@@ -48,9 +48,11 @@ func measureVariant(ctx context.Context, v method.Variant, set kernels.Set, sour
 	start := time.Now()
 	for i, w := range workers {
 		wg.Go(func() {
-			for time.Since(start) < each && errs[i] == nil && ctx.Err() == nil {
+			for errs[i] == nil && ctx.Err() == nil {
 				errs[i] = w.once()
-				counts[i]++
+				if counts[i]++; time.Since(start) >= each {
+					return // once at least
+				}
 			}
 		})
 	}
