@@ -44,6 +44,7 @@ func Rules() []Rule {
 		{"layout", "files, index and headers agree", layout},
 		{"structure", "the tensors are those that the config declares", structure},
 		{"scale-nonfinite", "no scale is NaN or infinite", scaleNonFinite},
+		{"globals-differ", "matrices that servers fuse have one second-level scale", globalsDiffer},
 	}
 }
 
