@@ -75,55 +75,84 @@ func (t totals) cos() float64 {
 
 // check holds a quantized module against its source.
 func (w *worker) check(ctx context.Context, i int, j *job) error {
-	m := j.module
 	w.begin(j)
-	global, err := m.Global(ctx)
+	global, err := j.module.Global(ctx)
 	if err != nil {
 		return w.unreadable(ctx, j, err)
 	}
-	out := measured{checked: true, global: global}
-	f := w.specs[family(m)]
-	pass := w.pass(j, f, global)
+	f := w.specs[family(j.module)]
+	rec, recorded, err := w.recordOf(ctx, j)
+	if err != nil {
+		return err
+	}
+	got, t, err := w.hold(ctx, j, w.pass(j, f, global))
+	if err != nil || t == nil {
+		return err
+	}
+	if got.remade && (!got.reproduced || recorded && rec.GlobalScale == got.tap.GlobalScale && rec != got.tap) {
+		amax, ok, err := w.amaxOf(ctx, j, f.spec, global)
+		if err != nil {
+			return err
+		}
+		if ok {
+			p, err := w.Set.Begin(f.spec, w.source.elem, j.module.Rows, j.module.Cols, amax)
+			if err != nil {
+				return fmt.Errorf("%s: %w", j.module.Name, err)
+			}
+			if got, t, err = w.hold(ctx, j, p); err != nil || t == nil {
+				return err
+			}
+		}
+	}
+	got.checked, got.global = true, global
+	if tap := &got.tap; got.reproduced && !near(tap.SumE2, got.decoded.e2, tap.SumW2) {
+		w.problem(DecodeDiffers, w.fileOf(j.out), j.out.Name, "what is stored decodes to Σ(w−q)² = %v, the quantizer that makes the same codes measures %v", got.decoded.e2, tap.SumE2)
+	}
+	t.report(w.run, f, got.remade)
+	w.sums.measured[i] = got // each job has one worker
+	return w.record(ctx, j, &got, f, rec, recorded)
+}
+
+// hold goes once through a module and its source, and makes the module again
+// where there is a pass, which it ends. No tally means that the output cannot be
+// read, which is reported then.
+func (w *worker) hold(ctx context.Context, j *job, pass *kernels.Pass) (out measured, t *tally, err error) {
+	m := j.module
 	if pass != nil {
 		defer func() { _, _ = pass.Finish() }() // gives back what it holds where a read fails
 	}
-	t := newTally(j)
+	t = newTally(j)
 	step := w.source.chunkRows(lcm(m.RowMultiple(), multipleOf(pass)))
 	for first := 0; first < m.Rows; first += step {
 		rows := min(step, m.Rows-first)
 		data, err := w.source.rows(ctx, first, rows)
 		if err != nil {
-			return err
+			return out, nil, err
 		}
 		if err := m.Read(ctx, &w.stored, first, rows); err != nil {
-			return w.unreadable(ctx, j, err)
+			return out, nil, w.unreadable(ctx, j, err)
 		}
 		if pass != nil {
 			w.make(pass, rows)
 			if err := pass.Rows(data, &w.made); err != nil {
-				return fmt.Errorf("%s: %w", m.Name, err)
+				return out, nil, fmt.Errorf("%s: %w", m.Name, err)
 			}
 			t.compare(&w.stored, &w.made, first)
 		}
 		t.scales(&w.stored, first)
 		if err := w.decode(j, data, rows, t, first, pass == nil); err != nil {
-			return err
+			return out, nil, err
 		}
 	}
 	out.decoded = t.totals
 	if pass != nil {
 		if out.tap, err = pass.Finish(); err != nil {
-			return fmt.Errorf("%s: %w", m.Name, err)
+			return out, nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 		out.remade, out.reproduced = true, t.equal()
 		out.decoded.amax = float32(out.tap.Amax)
-		if tap := &out.tap; out.reproduced && !near(tap.SumE2, out.decoded.e2, tap.SumW2) {
-			w.problem(DecodeDiffers, w.fileOf(j.out), j.out.Name, "what is stored decodes to Σ(w−q)² = %v, the quantizer that makes the same codes measures %v", out.decoded.e2, tap.SumE2)
-		}
 	}
-	t.report(w.run, f, pass != nil)
-	w.sums.measured[i] = out // each job has one worker
-	return w.record(ctx, j, &out, f)
+	return out, t, nil
 }
 
 // unreadable is a problem with the output, or the end of the context.

@@ -184,12 +184,18 @@ func variantWith(t testing.TB, name, layout string) method.Variant {
 // exportTo quantizes and exports a checkpoint.
 func exportTo(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, dir, targets, variant, layout string, globals export.Globals) exported {
 	t.Helper()
+	return exportAs(t, ck, model, dir, targets, variantWith(t, variant, layout), layout, globals)
+}
+
+// exportAs is exportTo by any convention, from sources of any type.
+func exportAs(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, dir, targets string, v method.Variant, layout string, globals export.Globals) exported {
+	t.Helper()
 	out := exported{ck: ck, model: model, dir: dir, taps: map[string]kernels.Tap{}}
 	sel, err := recipe.Select(model, targets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := export.NewPlan(ck, model, sel.Matrices, variantWith(t, variant, layout), export.Settings{Layout: layout, Globals: globals})
+	plan, err := export.NewPlan(ck, model, sel.Matrices, v, export.Settings{Layout: layout, Globals: globals})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,11 +256,15 @@ func readMatrix(t testing.TB, ck *checkpoint.Checkpoint, m *topology.Matrix) ker
 	if err := ck.ReadAt(t.Context(), src, 0, raw); err != nil {
 		t.Fatal(err)
 	}
-	out := kernels.Matrix{Element: kernels.BF16, Rows: m.Rows, Cols: m.Cols}
+	out := kernels.Matrix{Rows: m.Rows, Cols: m.Cols}
+	if out.Element, ok = element(src); !ok {
+		t.Fatalf("%s is of %s", m.Tensor, src.DType)
+	}
+	size := out.Element.Size()
 	for r := range m.Rows {
 		for c := range m.Cols {
-			at := int(m.Offset) + (r*int(m.RowStride)+c*int(m.ColStride))*2
-			out.Data = append(out.Data, raw[at], raw[at+1])
+			at := int(m.Offset) + (r*int(m.RowStride)+c*int(m.ColStride))*size
+			out.Data = append(out.Data, raw[at:at+size]...)
 		}
 	}
 	return out

@@ -59,13 +59,15 @@ func (r *run) globals(ctx context.Context) error {
 // sharedGroups are the source's matrices that a server fuses, by the name of
 // each.
 func (r *run) sharedGroups() map[string][]int {
-	out := map[string][]int{}
-	for _, group := range export.SharedGroups(r.model.Matrices) {
-		for _, k := range group {
-			out[r.model.Matrices[k].Name] = group
+	r.groupsOnce.Do(func() {
+		r.groups = map[string][]int{}
+		for _, group := range export.SharedGroups(r.model.Matrices) {
+			for _, k := range group {
+				r.groups[r.model.Matrices[k].Name] = group
+			}
 		}
-	}
-	return out
+	})
+	return r.groups
 }
 
 // absMax reads a matrix of the source for its largest magnitude; 0 where it
@@ -94,6 +96,31 @@ func (r *run) absMax(ctx context.Context, m *topology.Matrix) (float32, error) {
 		amax = max(amax, a)
 	}
 	return amax, nil
+}
+
+// amaxOf is the largest magnitude of the source, of a module's matrix or of what
+// a server fuses with it, that gives the module's second-level scale. The stored
+// scale alone does not always say how its module was made: it is a rounded
+// quotient, from which ModelOpt's static rule for block scales does not come back
+// to the magnitude that it divides by, and 1 for a matrix of zeros, whose blocks
+// have a rule of their own. ok is false where no magnitude gives it.
+func (r *run) amaxOf(ctx context.Context, j *job, spec kernels.Spec, global float32) (amax float32, ok bool, err error) {
+	own, err := r.absMax(ctx, &j.matrix)
+	if err != nil {
+		return 0, false, err
+	}
+	if givesGlobal(spec, own, global) {
+		return own, true, nil
+	}
+	group := own
+	for _, k := range r.sharedGroups()[j.matrix.Name] {
+		a, err := r.absMax(ctx, &r.model.Matrices[k])
+		if err != nil {
+			return 0, false, err
+		}
+		group = max(group, a)
+	}
+	return group, givesGlobal(spec, group, global), nil
 }
 
 // specsOf are the ways in which a module may have been made.

@@ -301,8 +301,16 @@ func (w *worker) try(ctx context.Context, j *job, spec kernels.Spec) (same, all 
 	if err != nil {
 		return 0, 0, err
 	}
-	spec.Global = w.stored.Global
-	p, err := w.Set.Begin(spec, w.source.elem, m.Rows, m.Cols, 0)
+	amax, known := float32(0), false
+	if spec.Convention == kernels.ModelOptStatic {
+		if amax, known, err = w.amaxOf(ctx, j, spec, w.stored.Global); err != nil {
+			return 0, 0, err
+		}
+	}
+	if !known {
+		spec.Global = w.stored.Global
+	}
+	p, err := w.Set.Begin(spec, w.source.elem, m.Rows, m.Cols, amax)
 	if err != nil {
 		return 0, 0, nil
 	}

@@ -9,18 +9,22 @@ import (
 	"quantscope/kernels"
 )
 
+// recordOf is the session's record of a module's matrix, if there is one.
+func (w *worker) recordOf(ctx context.Context, j *job) (rec kernels.Tap, ok bool, err error) {
+	if w.Session == nil {
+		return rec, false, nil
+	}
+	return w.Session.Record(ctx, w.recorded, j.matrix.Name)
+}
+
 // record holds a module against the session's record of its matrix: all of it
 // bit for bit where it was made again, its sums within rounding otherwise.
-func (w *worker) record(ctx context.Context, j *job, out *measured, f found) error {
+func (w *worker) record(ctx context.Context, j *job, out *measured, f found, rec kernels.Tap, ok bool) (err error) {
 	if w.Session == nil {
 		return nil
 	}
 	t := j.out
-	rec, ok, err := w.Session.Record(ctx, w.recorded, j.matrix.Name)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
+	if !ok {
 		w.problem(RecordMissing, w.fileOf(t), t.Name, "the session has no record of %s under %s", j.matrix.Name, w.recorded)
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
@@ -176,6 +177,9 @@ type run struct {
 	specs    map[string]found // by family of modules
 	recorded string           // variant whose records are compared
 	sums     sums
+
+	groupsOnce sync.Once
+	groups     map[string][]int // see sharedGroups
 }
 
 // problem adds a problem. It may be called from any goroutine.
