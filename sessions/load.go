@@ -73,12 +73,9 @@ func load(ctx context.Context, r *reader, slot slotter) (*loaded, error) {
 	}
 	defer c.Close()
 
-	var last int64
-	if err := c.QueryRowContext(ctx, "select coalesce(max(seq), 0) from events").Scan(&last); err != nil {
-		if !damaged(err) {
-			return nil, &FileError{r.path, "read", err}
-		}
-		last = math.MaxInt64
+	last, err := lastSeq(ctx, c)
+	if err != nil {
+		return nil, &FileError{r.path, "read", err}
 	}
 	chunks, err := l.loadNotes(ctx, c, r.path, last)
 	if err != nil {
@@ -105,11 +102,44 @@ func load(ctx context.Context, r *reader, slot slotter) (*loaded, error) {
 	if filer != nil {
 		filer.finish()
 	}
-	if found := taps + int64(len(l.notes)+len(chunks)) + l.damage.bad; found < last && last < math.MaxInt64 && len(l.damage.unreadable) == 0 {
-		l.damage.gone = last - found
+	found := taps + int64(len(l.notes)+len(chunks)) + l.damage.bad
+	switch {
+	case len(l.damage.unreadable) > 0:
+	case last < math.MaxInt64:
+		l.damage.gone = max(last-found, 0)
+	default: // SQLite could not say where the events end, though it read on without an error
+		end := max(lastTap.Seq, l.lastNote())
+		l.damage.gone = max(end-found, 0)
+		l.damage.unreadable = append(l.damage.unreadable, end+1)
 	}
 	l.finish(lastTap)
 	return l, nil
+}
+
+// lastSeq is the number of the last event, 0 where there is none, and
+// math.MaxInt64 where it cannot be known: a flipped bit in the last one can make
+// its number a small one, so it is believed only where those before lead up to
+// it.
+func lastSeq(ctx context.Context, c *sql.Conn) (last int64, err error) {
+	const some = 4
+	var seqs []int64
+	err = each(ctx, c, "select seq from events order by seq desc limit ?", func(row []driver.Value) error {
+		seq, _ := row[0].(int64)
+		seqs = append(seqs, seq)
+		return nil
+	}, int64(some))
+	switch {
+	case damaged(err):
+		return math.MaxInt64, nil
+	case err != nil || len(seqs) == 0:
+		return 0, err
+	}
+	for i, seq := range seqs {
+		if seq != seqs[0]-int64(i) || seq < 1 {
+			return math.MaxInt64, nil
+		}
+	}
+	return seqs[0], nil
 }
 
 // loadNotes reads all events but taps and returns the tensors events.
