@@ -61,5 +61,5 @@ func (c *Config) addModelOpt(text []byte) {
 		return
 	}
 	r := &reader{cfg: c, obj: q}
-	c.QuantMethod, c.QuantFormat, c.QuantGroup = "modelopt", stringOf(q["quant_algo"]), r.size(maxWidth, "group_size")
+	c.QuantMethod, c.QuantFormat, c.QuantGroup = "modelopt", stringOf(q["quant_algo"]), r.group("group_size")
 }

@@ -35,7 +35,7 @@ type Config struct {
 	QuantMethod string // quantization_config.quant_method, "" where nothing is quantized
 	QuantFormat string // its format or algorithm: nvfp4-pack-quantized, NVFP4, …
 	QuantBits   int    // bits of a weight, 0 where the file does not say or groups differ
-	QuantGroup  int
+	QuantGroup  int    // weights in a group, 0 where the file does not say, groups differ or a row is one
 
 	Rope       Rope            // the one of the whole model
 	RopeByType map[string]Rope // by layer type, where they differ

@@ -87,6 +87,14 @@ func TestConfigNotes(t *testing.T) {
 			t.Errorf("%s: notes %q, want %q", tt.config, c.Notes, tt.note)
 		}
 	}
+	for _, config := range []string{
+		`{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":-1}}`,
+		`{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"num_bits":4,"group_size":-1}}}}}`,
+	} { // a row is one group
+		if c := mustParse(t, config); len(c.Notes) != 0 || c.QuantGroup != 0 || c.QuantBits != 4 {
+			t.Errorf("%s: %+v", config, c)
+		}
+	}
 	clean := mustParse(t, `{"hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2.0,"head_dim":null,"num_experts":null}`)
 	if len(clean.Notes) != 0 || clean.Layers != 2 || clean.HeadDim != 16 {
 		t.Errorf("%+v", clean)

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -156,13 +157,13 @@ func (r *reader) quantization(root object) {
 	}
 	qr := &reader{cfg: c, obj: q}
 	c.QuantBits = qr.size(65, "bits", "w_bit")
-	c.QuantGroup = qr.size(maxWidth, "group_size", "q_group_size")
+	c.QuantGroup = qr.group("group_size", "q_group_size")
 	var bits, groups []int
 	for _, g := range objectsOf(q["config_groups"]) {
 		if w, ok := g["weights"].(object); ok {
 			wr := &reader{cfg: c, obj: w}
 			bits = append(bits, wr.size(65, "num_bits"))
-			groups = append(groups, wr.size(maxWidth, "group_size"))
+			groups = append(groups, wr.group("group_size"))
 		}
 	}
 	if c.QuantBits == 0 {
@@ -171,6 +172,18 @@ func (r *reader) quantization(root object) {
 	if c.QuantGroup == 0 {
 		c.QuantGroup = common(groups)
 	}
+}
+
+// group reads a group's size. Minus one says that a row is one group, whose size
+// the file does not say.
+func (r *reader) group(keys ...string) int {
+	sized := make([]string, 0, len(keys))
+	for _, k := range keys {
+		if num, ok := r.obj[k].(json.Number); !ok || num.String() != "-1" {
+			sized = append(sized, k)
+		}
+	}
+	return r.size(maxWidth, sized...)
 }
 
 // objectsOf are the objects among an object's values, in order of their keys.
