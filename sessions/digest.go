@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"hash"
 
-	"github.com/cespare/xxhash/v2"
+	"github.com/zeebo/xxh3"
 )
 
 // digest says which bytes a tensor was measured of: its elements as they are
 // stored, row by row. A part that is 0 is not known; that one is 0 by chance has
 // the odds of 2⁻⁶⁴ and costs one comparison.
 type digest struct {
-	xxh uint64 // XXH64 with seed 0: what is written
+	xxh uint64 // XXH3 of 64 bits with seed 0: what is written
 	sha uint64 // the first eight bytes of the SHA-256: in records of version 2
 }
 
@@ -29,7 +29,7 @@ func (d digest) differs(o digest) bool {
 func (d digest) String() string {
 	switch {
 	case d.xxh != 0:
-		return "xxh64:" + digestText(d.xxh)
+		return "xxh3:" + digestText(d.xxh)
 	case d.sha != 0:
 		return "sha256:" + digestText(d.sha)
 	}
@@ -61,7 +61,7 @@ func digestText(d uint64) string { return fmt.Sprintf("%016x", d) }
 // hasher makes the digest of a tensor whose bytes come in pieces. It is used
 // again for one tensor after the other.
 type hasher struct {
-	xxh xxhash.Digest
+	xxh xxh3.Hasher
 	sha hash.Hash
 	old bool // sha is wanted too
 }

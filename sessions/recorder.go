@@ -98,7 +98,7 @@ func newNote(kind EventKind, variant, tensor int, n note) stored {
 }
 
 // newTapEvent is the event of a tap record, without its numbers. weights is the
-// XXH64 of what was measured.
+// XXH3 of what was measured.
 func newTapEvent(variant, tensor int, t *kernels.Tap, weights uint64) stored {
 	e := stored{
 		Event:   Event{Kind: EventTap, Variant: variant, Tensor: tensor},

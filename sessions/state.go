@@ -39,7 +39,7 @@ type Record struct {
 	AtUS            int64 // microseconds since the session was created
 	Variant, Tensor int
 	Failed          bool // no figures: the event's message says why
-	// Weights is the XXH64 of the matrix that was measured, as it is stored, and
+	// Weights is the XXH3 of the matrix that was measured, as it is stored, and
 	// WeightsSHA the first eight bytes of its SHA-256, which older records have
 	// instead; 0 where it is not known.
 	Weights, WeightsSHA uint64

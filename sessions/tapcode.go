@@ -50,7 +50,7 @@ var (
 )
 
 // encodeTap appends the payload of a tap event to dst. weights is the
-// XXH64 of the matrix's elements.
+// XXH3 of the matrix's elements.
 func encodeTap(dst []byte, t *kernels.Tap, weights uint64) []byte {
 	dst = append(dst, tapVersion)
 	dst = binary.BigEndian.AppendUint64(dst, weights)

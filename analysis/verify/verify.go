@@ -107,7 +107,7 @@ type Report struct {
 	UntouchedTensors   int    `json:"untouched_tensors"`   // compared
 	UntouchedIdentical int    `json:"untouched_identical"` // of those
 	UntouchedBytes     int64  `json:"untouched_bytes"`
-	UntouchedXXH64     string `json:"untouched_xxh64"` // over the hashes of the source's tensors, in the order of its files
+	UntouchedXXH3      string `json:"untouched_xxh3"` // over the hashes of the source's tensors, in the order of its files
 
 	QuantizedTensors    int   `json:"quantized_tensors"`    // modules
 	QuantizedChecked    int   `json:"quantized_checked"`    // read and decoded

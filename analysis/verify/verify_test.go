@@ -106,7 +106,7 @@ func (e *exported) good(t *testing.T, o Options) *Report {
 	if rep.QuantizedTensors != n || rep.QuantizedChecked != n || rep.QuantizedReproduced != n || o.Session != nil && rep.RecordsCompared != n {
 		t.Errorf("%d tensors: %+v", n, rep)
 	}
-	if rep.UntouchedTensors == 0 || rep.UntouchedIdentical != rep.UntouchedTensors || len(rep.UntouchedXXH64) != 16 {
+	if rep.UntouchedTensors == 0 || rep.UntouchedIdentical != rep.UntouchedTensors || len(rep.UntouchedXXH3) != 16 {
 		t.Errorf("%+v", rep)
 	}
 	if last.Done != last.Total || rep.Bytes != last.Total || last.Total == 0 {
@@ -133,8 +133,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("%d bytes, the table says %d", rep.QuantizedBytes, rep.TableBytes)
 	}
 	again := e.good(t, Options{Threads: 5})
-	if again.UntouchedXXH64 != rep.UntouchedXXH64 || again.MeanRel2 != rep.MeanRel2 {
-		t.Errorf("five threads report %v %v, one %v %v", again.UntouchedXXH64, again.MeanRel2, rep.UntouchedXXH64, rep.MeanRel2)
+	if again.UntouchedXXH3 != rep.UntouchedXXH3 || again.MeanRel2 != rep.MeanRel2 {
+		t.Errorf("five threads report %v %v, one %v %v", again.UntouchedXXH3, again.MeanRel2, rep.UntouchedXXH3, rep.MeanRel2)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"sync"
 
-	"github.com/cespare/xxhash/v2"
+	"github.com/zeebo/xxh3"
 
 	"quantscope/kernels"
 	"quantscope/quant/layout"
@@ -24,7 +24,7 @@ type sums struct {
 // untouched is what became of an untouched tensor.
 type untouched struct {
 	checked, same bool
-	src, out      uint64 // xxh64 of the bytes
+	src, out      uint64 // xxh3 of the bytes
 }
 
 // work runs the jobs in the order of the output's files.
@@ -101,7 +101,7 @@ const stepBytes = 1 << 20
 // compare wants a tensor's bytes to be the source's.
 func (w *worker) compare(ctx context.Context, i int, j *job) error {
 	w.a, w.b = grow(w.a, stepBytes), grow(w.b, stepBytes)
-	src := xxhash.New()
+	src := xxh3.New()
 	out := src
 	differ, first := int64(0), int64(-1)
 	for off := int64(0); off < j.src.Size; off += stepBytes {
@@ -163,13 +163,13 @@ func (r *run) untouchedTotals() {
 	if r.rep.UntouchedIdentical < r.rep.UntouchedTensors {
 		r.nameOwners(bySum)
 	}
-	total := xxhash.New()
+	total := xxh3.New()
 	for i := range r.src.Tensors {
 		if sum, ok := bySource[r.src.Tensors[i].Name]; ok {
 			_, _ = total.Write(binary.BigEndian.AppendUint64(nil, sum))
 		}
 	}
-	r.rep.UntouchedXXH64 = hex16(total.Sum64())
+	r.rep.UntouchedXXH3 = hex16(total.Sum64())
 }
 
 // nameOwners says of changed tensors that have another one's bytes whose those

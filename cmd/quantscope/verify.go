@@ -187,7 +187,7 @@ const maxPrinted = 40
 func printVerified(std streams, rep *verify.Report) error {
 	t := newReport(std.out)
 	t.line("%s against %s", rep.Output, rep.Source)
-	t.line("untouched   %d of %d tensors have the source's bytes, %s, xxh64 %s", rep.UntouchedIdentical, rep.UntouchedTensors, formatBytes(rep.UntouchedBytes), rep.UntouchedXXH64)
+	t.line("untouched   %d of %d tensors have the source's bytes, %s, xxh3 %s", rep.UntouchedIdentical, rep.UntouchedTensors, formatBytes(rep.UntouchedBytes), rep.UntouchedXXH3)
 	if rep.QuantizedTensors > 0 {
 		method := rep.Method
 		if method == "" {

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/cespare/xxhash/v2"
+	"github.com/zeebo/xxh3"
 
 	"quantscope/quant/checkpoint"
 )
@@ -95,9 +95,9 @@ func (w *Writer) copyTensors(ctx context.Context, sh *Shard, f file) error {
 	return nil
 }
 
-// hashFile is the XXH64 of a file that should have this size.
+// hashFile is the XXH3 of a file that should have this size.
 func hashFile(ctx context.Context, r io.ReaderAt, size int64) (uint64, error) {
-	h := xxhash.New()
+	h := xxh3.New()
 	buf := make([]byte, copyBytes)
 	for off := int64(0); off < size; off += copyBytes {
 		if err := ctx.Err(); err != nil {

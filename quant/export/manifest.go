@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/cespare/xxhash/v2"
+	"github.com/zeebo/xxh3"
 
 	"quantscope/quant/checkpoint"
 )
@@ -43,7 +43,7 @@ type planFile struct {
 type planShard struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
-	Header string `json:"header_xxh64"`
+	Header string `json:"header_xxh3"`
 }
 
 type planText struct {
@@ -68,7 +68,7 @@ type partFile struct {
 type partShard struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
-	Sum   string `json:"xxh64"`
+	Sum   string `json:"xxh3"`
 }
 
 const planVersion = 1
@@ -84,7 +84,7 @@ func (p *Plan) file() planFile {
 		Shards: make([]planShard, len(p.Shards)), Texts: make([]planText, len(p.Texts)), Side: make([]planSide, len(p.Side)),
 	}
 	for i := range p.Shards {
-		f.Shards[i] = planShard{p.Shards[i].Name, p.Shards[i].Size, sumText(xxhash.Sum64(p.Shards[i].Header))}
+		f.Shards[i] = planShard{p.Shards[i].Name, p.Shards[i].Size, sumText(xxh3.Hash(p.Shards[i].Header))}
 	}
 	for i, t := range p.Texts {
 		f.Texts[i] = planText{t.Name, string(t.Data)}

@@ -31,7 +31,7 @@ type Options struct {
 //
 // The folder of an unfinished export holds incomplete-export.json, which is the
 // plan, and incomplete-export-part-K-of-N.json for each part, which lists the
-// shards that are whole with their size and XXH64. A shard is written under a
+// shards that are whole with their size and XXH3. A shard is written under a
 // temporary name and gets its own when it is whole and durable; then the list
 // is written anew. When the shards of every part are there, index and
 // config.json follow, in this order and last of all files, and then the two
