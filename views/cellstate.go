@@ -8,6 +8,7 @@ type CellState uint8
 const (
 	NotYet    CellState = iota // nothing measured yet
 	Filtered                   // hidden by the filter
+	Absent                     // measured, but what was made has no such figure
 	Measured                   // has a value
 	Clipped                    // has a value, and deeply clipped blocks
 	NotFinite                  // the value, or something it was made from, is NaN or infinite
@@ -17,7 +18,7 @@ const (
 // HasValue says whether the state goes with a value.
 func (s CellState) HasValue() bool { return s == Measured || s == Clipped }
 
-var stateGlyphs = [...]string{NotYet: "·", Filtered: "-", Measured: " ", Clipped: "╱", NotFinite: "×", Failed: "!"}
+var stateGlyphs = [...]string{NotYet: "·", Filtered: "-", Absent: "∅", Measured: " ", Clipped: "╱", NotFinite: "×", Failed: "!"}
 
 // stateInk are the parameters of a state's glyph.
 func (t *Theme) stateInk(s CellState) string {

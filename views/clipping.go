@@ -7,6 +7,7 @@ import (
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/x/ansi"
 
+	"quantscope/kernels"
 	"quantscope/sessions"
 )
 
@@ -168,9 +169,13 @@ func (p *Clipping) rows() []clipRow {
 	rows := make([]clipRow, 0, len(state.Variants))
 	for v := range state.Variants {
 		sum, total := p.sums.over(v, -1, only)
-		rows = append(rows, clipRow{v, Clean(state.Variants[v].Name), Truncate(names[v], 16), sum, total})
+		rows = append(rows, clipRow{v, Clean(state.Variants[v].Name), shortenVariant(names[v], 16), sum, total})
 	}
 	return rows
+}
+
+func (p *Clipping) formatOf(variant int) kernels.Format {
+	return formatOf(&p.scene.State.Variants[variant])
 }
 
 func (p *Clipping) draw() string {
@@ -185,13 +190,21 @@ func (p *Clipping) draw() string {
 	var others []clipFigure
 	for _, r := range rows {
 		if r.id != shown {
-			others = append(others, clipFigure{r.name, r.sum})
+			others = append(others, clipFigure{r.name, p.formatOf(r.id), r.sum})
 		}
 	}
-	figure := clipFigure{rows[shown].name, rows[shown].sum}
+	figure := clipFigure{rows[shown].name, p.formatOf(shown), rows[shown].sum}
 	top := wrapped(th.Text, clipSentence(figure, others, rows[shown].total), p.w)
 	if p.h >= 12 {
-		top = append(top, wrapped(th.Dim, clipNote(&figure.sum, rows[shown].total), p.w)...)
+		note := clipNote(&figure.sum, rows[shown].total)
+		reason := scaleReason(&p.scene.State.Variants[shown])
+		if reason == "" && mixedScales(others) {
+			reason = e4m3Reason
+		}
+		if reason != "" {
+			note += "; " + reason
+		}
+		top = append(top, wrapped(th.Dim, note, p.w)...)
 	}
 	if p.h < 8 {
 		return strings.Join(append(top[:min(len(top), max(p.h-3, 1))], clipTable(th, rows, shown, p.w, min(p.h, len(rows)+1))), "\n")

@@ -39,7 +39,7 @@ func TestClippingGolden(t *testing.T) {
 
 func TestClipSentence(t *testing.T) {
 	of := func(name string, deep, shallow int64) clipFigure {
-		return clipFigure{name, clipSum{tensors: 4, blocks: 1000, deep: deep, shallow: shallow, mass: 2, deepMass: float64(deep) / 5000}}
+		return clipFigure{name: name, sum: clipSum{tensors: 4, blocks: 1000, deep: deep, shallow: shallow, mass: 2, deepMass: float64(deep) / 5000}}
 	}
 	for _, c := range []struct {
 		name   string

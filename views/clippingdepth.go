@@ -155,7 +155,9 @@ func markedHistogram(th *Theme, hist Histogram, look chartLook, w, h int) string
 			c.put(markColumn(hist, m, left, each, bins), y, "┊", th.ink.accent)
 		}
 	}
-	for _, front := range []bool{false, true} {
+	hist.Front = look.current + 1
+	marksOnly := hist.cramped(each)
+	for _, front := range []bool{marksOnly, !marksOnly} { // bars stand before other bars, and behind marks
 		for i, s := range hist.Bins {
 			if (s.Variant == look.current) == front {
 				hist.drawSeries(dimmed(th, s.Variant, look.current), c, s.Values, i, each, left, plotH, scale)

@@ -2,7 +2,11 @@ package views
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"quantscope/kernels"
+	"quantscope/sessions"
 )
 
 // percent writes a share as a figure of percent, without the sign: a share of
@@ -37,9 +41,54 @@ func roughPercent(share float64) string {
 
 // clipFigure is what a sentence says of one variant.
 type clipFigure struct {
-	name string
-	sum  clipSum
+	name   string
+	format kernels.Format
+	sum    clipSum
 }
+
+// deepLimit is the limit of deep clipping in words. Rounding a scale explains
+// depths up to there where scales are E4M3; under other scales it is a measure
+// like any other.
+func deepLimit(shown clipFigure, others []clipFigure) (words, within string) {
+	if !mixedScales(append([]clipFigure{shown}, others...)) {
+		return "deeper than the rounding of a scale can explain", "within it"
+	}
+	if shown.sum.deep > 0 {
+		return "by more than 1/16 of their largest magnitude", "by less"
+	}
+	return "by more than 1/16 of its largest magnitude", "by less"
+}
+
+// mixedScales says whether any scales are not E4M3.
+func mixedScales(figures []clipFigure) bool {
+	return slices.ContainsFunc(figures, func(f clipFigure) bool { return f.format.Scale != "" && f.format.Scale != e4m3Axis })
+}
+
+// scaleReason says how much clipping the scales of a variant account for where
+// that is not the limit of deep clipping; "" where it is. A bf16 scale is off by
+// 2⁻⁹ at most. The rule for powers of two lets a largest magnitude up to 7 stand
+// for 6, which is a seventh (kernels: mxfp4Chooser).
+func scaleReason(v *sessions.Variant) string {
+	f := formatOf(v)
+	switch {
+	case f.Scale == "e8m0" && v.Convention == kernels.ModelOpt.String():
+		return "scales are powers of two, rounded up: they clip nothing"
+	case f.Scale == "e8m0":
+		return "scales are powers of two: they alone clip up to 1/7"
+	case f.Element == e4m3Axis && v.Convention == kernels.CT.String():
+		return "rounding a scale to bf16 explains 1/512 at most"
+	case f.Element == e4m3Axis:
+		return "rounding an f32 scale clips nothing"
+	case f.Element == int4Axis && f.MinBits > 0:
+		return "codes reach half a step beyond both ends: rounding a scale clips nothing"
+	case f.Element == int4Axis:
+		return "rounding a scale to bf16 explains 1/512 at most"
+	}
+	return ""
+}
+
+// e4m3Reason is scaleReason for E4M3 scales, where others stand beside them.
+const e4m3Reason = "rounding an E4M3 scale explains 1/16"
 
 // clipSentence says in plain words what the figures of the shown variant mean,
 // and how the other variants compare.
@@ -51,15 +100,16 @@ func clipSentence(shown clipFigure, others []clipFigure, total int) string {
 	if c.blocks == 0 {
 		return shown.name + " has no block measured yet."
 	}
+	limit, within := deepLimit(shown, others)
 	var b strings.Builder
 	deep := c.deep > 0
 	if deep {
-		fmt.Fprintf(&b, "%s clips %s of blocks deeper than the rounding of a scale can explain", shown.name, roughPercent(c.blockShare(c.deep)))
+		fmt.Fprintf(&b, "%s clips %s of blocks %s", shown.name, roughPercent(c.blockShare(c.deep)), limit)
 		if mass := c.massShare(c.deepMass); isNumber(mass) {
 			fmt.Fprintf(&b, " (%s of the L2 mass)", roughPercent(mass))
 		}
 	} else {
-		fmt.Fprintf(&b, "%s clips no block deeper than the rounding of a scale can explain, and %s within it", shown.name, roughPercent(c.blockShare(c.shallow)))
+		fmt.Fprintf(&b, "%s clips no block %s, and %s %s", shown.name, limit, roughPercent(c.blockShare(c.shallow)), within)
 	}
 	var none []string
 	for _, o := range others {

@@ -105,6 +105,10 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 		}
 	}
 	outcome += fmt.Sprintf("  mean rel2 %s  p %s", relative(o.rel2.Change()), pValue(o.test.Log10P))
+	if size := sizeChange(a, b); a.BitsPerWeight != b.BitsPerWeight && size != "–" {
+		short, _, _ := strings.Cut(size, " (")
+		who += fitting(r.w-Width(who), th.Dim.Render("   size ")+size, th.Dim.Render("   size ")+short, "")
+	}
 	if !p.layout().small {
 		text := compareSentence(a, b, o, p.pairs.metric.Name)
 		if r.h == 1 {
@@ -129,6 +133,9 @@ func compareSentence(a, b *sessions.Variant, o *comparison, metric string) strin
 		verb = "raises"
 	}
 	text := fmt.Sprintf("%s %s mean rel2 by %s against %s", Clean(b.Name), verb, strings.TrimLeft(relative(change), "+−"), Clean(a.Name))
+	if size := sizeChange(a, b); a.BitsPerWeight != b.BitsPerWeight && size != "–" {
+		text += " at size " + size
+	}
 	if n := o.by.Wins + o.by.Ties + o.by.Losses; n > 0 {
 		text += fmt.Sprintf("; by %s it is better on %s of %s", metric, thousands(o.by.Wins), plural(n, "tensor"))
 		if o.by.Losses > 0 {
@@ -159,6 +166,8 @@ func (p *Compare) underCursor(r rect) string {
 			return "not yet"
 		case col.states[t] == Failed:
 			return "failed"
+		case col.states[t] == Absent:
+			return "none"
 		case !isNumber(col.metric[t]):
 			return "not finite"
 		}

@@ -167,7 +167,10 @@ func (p *pairs) compute(f Filter, projection string, worst int) {
 		if p.left.states[t] == NotYet || p.right.states[t] == NotYet {
 			p.states[t] = NotYet
 		} else if p.states[t] != Failed {
-			p.states[t] = NotFinite // until its change is known
+			absent := p.left.states[t] == Absent || p.right.states[t] == Absent
+			if p.states[t] = NotFinite; absent { // until its change is known
+				p.states[t] = Absent
+			}
 		}
 		if !f.Shows(t) || only >= 0 && int(p.places.projection[t]) != only {
 			continue

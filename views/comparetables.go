@@ -105,7 +105,7 @@ func sizeChange(a, b *sessions.Variant) string {
 	if !(a.BitsPerWeight > 0) || !isNumber(change) {
 		return "–"
 	}
-	return fmt.Sprintf("%s (%.3g → %.3g b/w)", relative(change), a.BitsPerWeight, b.BitsPerWeight)
+	return fmt.Sprintf("%s (%.4g → %.4g b/w)", relative(change), a.BitsPerWeight, b.BitsPerWeight)
 }
 
 // winBar is the shares of wins, ties and losses in w cells.

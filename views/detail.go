@@ -257,7 +257,7 @@ func (d *detailPane) table(variants []int) (lines, notes []string) {
 		labels[y] = f.label
 	}
 	for _, v := range variants {
-		header += FitRight(th.VariantStyle(v).Render(names[v]+" "+th.VariantMark(v)), each)
+		header += FitRight(th.VariantStyle(v).Render(shortenVariant(names[v], max(each-3, 1))+" "+th.VariantMark(v)), each)
 		r, ok := s.Record(v, s.Cursor)
 		for y, f := range rows {
 			text := ""

@@ -8,6 +8,7 @@ import (
 	"github.com/muesli/termenv"
 
 	"quantscope/kernels"
+	"quantscope/sessions"
 	"quantscope/views/viewstest"
 )
 
@@ -40,10 +41,10 @@ func TestCodesAreOrderedByValue(t *testing.T) {
 	for i := range tap.Codes {
 		tap.Codes[i] = int64(i + 1)
 	}
-	if got, want := codeBins(tap, "nvfp4"), []float64{16, 15, 14, 13, 12, 11, 10, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8}; !slices.Equal(got, want) {
+	if got, want := codeBins(tap, &sessions.Variant{Scheme: "nvfp4"}), []float64{16, 15, 14, 13, 12, 11, 10, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got := codeBins(tap, "int4-g128"); got[0] != 1 || len(got) != 16 {
+	if got := codeBins(tap, &sessions.Variant{Scheme: "int4-g128"}); got[0] != 1 || len(got) != 16 {
 		t.Errorf("%v", got)
 	}
 }

@@ -16,16 +16,19 @@ type shape struct {
 	label string
 	trim  bool // empty bins at both ends are left out
 	bins  func(t *kernels.Tap, v *sessions.Variant) []float64
-	// names are those of the bins, where variants have different ones.
+	// axis tells variants apart whose bins mean different things; nil where all
+	// mean the same.
+	axis func(v *sessions.Variant) string
+	// names are those of the bins, where variants of one axis have different ones.
 	names func(v *sessions.Variant) []string
 }
 
 var shapes = []shape{
-	{"block scale", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Scales[:]) }, nil},
-	{"|error|", false, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Errors[:]) }, nil},
-	{"codes", false, func(t *kernels.Tap, v *sessions.Variant) []float64 { return codeBins(t, v.Scheme) }, nil},
-	{"multipliers", false, multiplierBins, func(v *sessions.Variant) []string { return v.Multipliers }},
-	{"clip depth", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Depth[:]) }, nil},
+	{"block scale", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Scales[:]) }, scaleAxis, nil},
+	{"|error|", false, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Errors[:]) }, nil, nil},
+	{"codes", false, codeBins, codeAxis, nil},
+	{"multipliers", false, multiplierBins, searchAxis, func(v *sessions.Variant) []string { return v.Multipliers }},
+	{"clip depth", true, func(t *kernels.Tap, _ *sessions.Variant) []float64 { return floats(t.Depth[:]) }, nil, nil},
 }
 
 func floats(counts []int64) []float64 {
@@ -63,19 +66,17 @@ func multiplierBins(t *kernels.Tap, v *sessions.Variant) []float64 {
 	return floats(t.Multipliers[:min(len(v.Multipliers), len(t.Multipliers))])
 }
 
-// codeBins orders the use of codes by value. FP4 codes 8 to 15 are the negative
-// values, 15 the least; an empty bin parts them from the others.
-func codeBins(t *kernels.Tap, scheme string) []float64 {
-	codes := floats(t.Codes[:])
-	if !strings.Contains(scheme, "fp4") {
-		return codes
-	}
+// codeBins orders the use of codes by value. In floats an empty bin parts the
+// negative values from the others.
+func codeBins(t *kernels.Tap, v *sessions.Variant) []float64 {
 	out := make([]float64, 0, 17)
-	for i := 15; i >= 8; i-- {
-		out = append(out, codes[i])
+	for i, code := range codeOrder(v) {
+		if code == 0 && i > 0 {
+			out = append(out, 0)
+		}
+		out = append(out, float64(t.Codes[code]))
 	}
-	out = append(out, 0)
-	return append(out, codes[:8]...)
+	return out
 }
 
 // shapes draws histograms as sparklines in at most room lines: of all variants
@@ -123,6 +124,14 @@ func (d *detailPane) shape(sh shape, variants []int) []string {
 	th := s.Theme
 	var series [][]float64
 	var of []int
+	label, marked := sh.label, len(variants) > 1
+	if sh.axis != nil {
+		known := slices.DeleteFunc(slices.Clone(variants), func(v int) bool { return v < 0 || v >= len(s.State.Variants) })
+		variants, _ = alike(known, func(v int) *sessions.Variant { return &s.State.Variants[v] }, s.Variant, sh.axis)
+	}
+	if sh.names != nil && len(variants) > 0 {
+		label = searchTitles[searchAxis(&s.State.Variants[variants[0]])].short
+	}
 	for _, v := range variants {
 		if v < 0 || v >= len(s.Detail.Taps) || v >= len(s.State.Variants) || s.Detail.Taps[v] == nil {
 			continue
@@ -135,7 +144,7 @@ func (d *detailPane) shape(sh shape, variants []int) []string {
 		return nil
 	}
 	lead := detailLabelW
-	if len(variants) > 1 {
+	if marked {
 		lead += 2
 	}
 	ends := ""
@@ -156,11 +165,10 @@ func (d *detailPane) shape(sh shape, variants []int) []string {
 	n := hi - lo
 	w := min(d.w-lead, n*max(min(d.w-lead, maxSparkW)/n, 1)) // whole cells a bin
 	out := make([]string, len(series))
-	label := sh.label
 	for i, bins := range series {
 		style := th.VariantStyle(of[i])
 		line := th.Dim.Render(Fit(label, detailLabelW))
-		if len(variants) > 1 {
+		if marked {
 			line += style.Render(th.VariantMark(of[i])) + " "
 		}
 		// Full bars would touch the line above.
@@ -244,6 +252,8 @@ func (d *detailPane) bucket(room int) []string {
 			text = s.Theme.Bad.Render("failed")
 		case states[t] == NotFinite:
 			text = s.Theme.Warn.Render("not finite")
+		case states[t] == Absent:
+			text = "has none"
 		}
 		mark := "  "
 		if t == s.Cursor {

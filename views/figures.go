@@ -83,6 +83,8 @@ func figureOf(m Metric, r *sessions.Record) (float64, CellState) {
 	}
 	v := m.Of(r)
 	switch {
+	case m.Name == "global" && r.GlobalScale == 0 && r.NonFinite == 0:
+		return math.NaN(), Absent
 	case r.NonFinite > 0 || !isNumber(v):
 		return v, NotFinite
 	case r.Deep > 0:

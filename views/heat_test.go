@@ -357,7 +357,7 @@ func TestHeatStatesInEveryProfile(t *testing.T) {
 	states := make([]CellState, len(tensors))
 	values := make([]float64, len(tensors))
 	for i := range tensors {
-		states[i] = CellState(i % 18 / 3)
+		states[i] = CellState(i % (3 * len(stateGlyphs)) / 3)
 	}
 	for label, p := range profiles {
 		h := NewHeat(NewGrid(tensors), themeIn(t, "", p))

@@ -11,7 +11,7 @@ type heatCell struct {
 }
 
 // stateRank orders states: the highest one of a cell's tensors is shown.
-var stateRank = [...]uint8{Filtered: 0, NotYet: 1, Measured: 2, Clipped: 3, NotFinite: 4, Failed: 5}
+var stateRank = [...]uint8{Filtered: 0, NotYet: 1, Absent: 2, Measured: 3, Clipped: 4, NotFinite: 5, Failed: 6}
 
 // shows says whether filter and projection leave a tensor in.
 func (h *Heat) shows(t int) bool {

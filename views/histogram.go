@@ -22,6 +22,7 @@ type Histogram struct {
 	Split          int      // a column stays free before this bin, for a mark; 0 is none
 	XLabel, YLabel string
 	Counts         bool // values are counts: the vertical axis has integers only
+	Front          int  // 1 + the variant that is drawn as bars where there is no room for bars of all; 0 is none
 	Log            bool // bar heights are logarithmic, from a decade below the smallest
 }
 
@@ -95,17 +96,16 @@ func (h Histogram) column(k, each int) int {
 // drawSeries draws one variant's bars, or marks where a bin is narrower than
 // the number of variants.
 func (h Histogram) drawSeries(t *Theme, c *canvas, values []float64, i, each, left, plotH int, scale heightScale) {
-	n := len(h.Bins)
-	gap := 0
-	if each >= n+1 {
-		gap = 1
-	}
-	wide := (each - gap) / n
+	wide := h.barWidth(each)
 	ink, mark := t.variantInk(h.Bins[i].Variant), t.VariantMark(h.Bins[i].Variant)
 	for k, v := range values {
 		eighths := int(math.Round(scale.of(v) * float64(plotH*8)))
 		if v > 0 && eighths == 0 {
 			eighths = 1 // something is there
+		}
+		if wide == 0 && h.Front == h.Bins[i].Variant+1 { // bars behind the marks of the others
+			h.drawBar(c, left+h.column(k, each), max(each-1, 1), plotH, eighths, mark, ink)
+			continue
 		}
 		if wide == 0 { // over each other
 			if v > 0 {
@@ -113,17 +113,35 @@ func (h Histogram) drawSeries(t *Theme, c *canvas, values []float64, i, each, le
 			}
 			continue
 		}
-		first := left + h.column(k, each) + i*wide
-		for x := first; x < first+wide; x++ {
-			for y := range eighths / 8 {
-				c.put(x, plotH-1-y, "█", ink)
-			}
-			if rest := eighths % 8; rest > 0 {
-				c.put(x, plotH-1-eighths/8, bars[rest-1], ink)
-			}
-			if n > 1 && ink == "" && eighths > 0 && x == first {
-				c.put(x, plotH-1-min((eighths+7)/8, plotH-1), mark, ink)
-			}
+		h.drawBar(c, left+h.column(k, each)+i*wide, wide, plotH, eighths, mark, ink)
+	}
+}
+
+// barWidth is the width of one variant's bar in a bin of each cells; 0 where
+// there is no room for bars of all.
+func (h Histogram) barWidth(each int) int {
+	n := max(len(h.Bins), 1)
+	if each >= n+1 {
+		each-- // a gap between bins
+	}
+	return each / n
+}
+
+// cramped says that variants are drawn as marks over each other.
+func (h Histogram) cramped(each int) bool { return h.barWidth(each) == 0 }
+
+// drawBar draws one bar of some eighths of a cell. Without colours the variant's
+// mark stands on it.
+func (h Histogram) drawBar(c *canvas, first, wide, plotH, eighths int, mark, ink string) {
+	for x := first; x < first+wide; x++ {
+		for y := range eighths / 8 {
+			c.put(x, plotH-1-y, "█", ink)
+		}
+		if rest := eighths % 8; rest > 0 {
+			c.put(x, plotH-1-eighths/8, bars[rest-1], ink)
+		}
+		if len(h.Bins) > 1 && ink == "" && eighths > 0 && x == first {
+			c.put(x, plotH-1-min((eighths+7)/8, plotH-1), mark, ink)
 		}
 	}
 }
@@ -136,12 +154,14 @@ func (h Histogram) legend(t *Theme, w int) string {
 		parts = append(parts, t.Dim.Render(h.YLabel))
 	}
 	if len(h.Bins) > 1 {
-		for _, s := range h.Bins {
-			parts = append(parts, t.VariantTag(s.Name, s.Variant))
+		room := w - 2*len(parts)
+		for _, p := range parts {
+			room -= Width(p)
 		}
+		parts = append(parts, t.seriesLegend(h.Bins, room))
 	}
-	if h.XLabel != "" {
-		parts = append(parts, t.Dim.Render("over "+h.XLabel))
+	if over := "over " + h.XLabel; h.XLabel != "" && Width(strings.Join(parts, "  "))+2+Width(over) <= w {
+		parts = append(parts, t.Dim.Render(over))
 	}
 	return Truncate(strings.Join(parts, "  "), w)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // glyphStates are the states that a legend explains, in its order.
-var glyphStates = [...]CellState{NotYet, Clipped, NotFinite, Failed, Filtered}
+var glyphStates = [...]CellState{NotYet, Clipped, NotFinite, Failed, Filtered, Absent}
 
 // ScaleLegend is one line of exactly w cells: the lower limit, the colours in
 // order, the upper limit, which percentiles the limits are, and then as much of
@@ -64,7 +64,7 @@ func (t *Theme) legend(s Scale, format string, w int, occur [Failed + 1]bool) st
 		room -= 1 + Width(limits)
 	}
 	for _, st := range glyphStates {
-		if !occur[st] && !(s.Diverging && st == Clipped) && !t.explain(st, add) {
+		if !occur[st] && st != Absent && !(s.Diverging && st == Clipped) && !t.explain(st, add) {
 			break
 		}
 	}
@@ -83,6 +83,8 @@ func (t *Theme) explain(st CellState, add func(part string) bool) bool {
 		return add(t.stateGlyph(st) + " " + t.Dim.Render("not finite"))
 	case Filtered:
 		return add(t.stateGlyph(st) + " " + t.Dim.Render("filtered"))
+	case Absent:
+		return add(t.stateGlyph(st) + " " + t.Dim.Render("has none"))
 	case Clipped:
 		if !t.solid && add(t.clippedSample()+" "+t.Dim.Render("deep clips, by width")) {
 			return true
@@ -134,4 +136,43 @@ func (t *Theme) clippedSample() string {
 		b.WriteString(t.paint(t.ramp[i].clipped, t.ramp[i].fg))
 	}
 	return b.String()
+}
+
+// seriesLegend names series with their marks in w cells: in full, else by as much
+// of each name as there is room for, else as many as there is room for and the
+// number of the others.
+func (t *Theme) seriesLegend(series []Series, w int) string {
+	names, ids := make([]string, len(series)), make([]int, len(series))
+	for i, s := range series {
+		names[i], ids[i] = s.Name, s.Variant
+	}
+	return t.variantLegend(names, ids, w)
+}
+
+// variantLegend is seriesLegend by names and variants.
+func (t *Theme) variantLegend(names []string, ids []int, w int) string {
+	const least = 9 // cells of a name that still says something
+	longest := 0
+	for _, n := range names {
+		longest = max(longest, Width(n))
+	}
+	tags := func(n, width int) string {
+		parts := make([]string, n)
+		for i := range parts {
+			parts[i] = t.VariantTag(shortenVariant(Clean(names[i]), width), ids[i])
+		}
+		return strings.Join(parts, "  ")
+	}
+	for width := longest; width >= min(least, longest); width-- {
+		if line := tags(len(names), width); Width(line) <= w {
+			return line
+		}
+	}
+	for n := len(names) - 1; n > 0; n-- {
+		rest := fmt.Sprintf("  +%d", len(names)-n)
+		if line := tags(n, least); Width(line)+Width(rest) <= w {
+			return line + t.Dim.Render(rest)
+		}
+	}
+	return Truncate(tags(min(1, len(names)), least), w)
 }

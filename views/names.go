@@ -52,3 +52,19 @@ func shortVariants(variants []sessions.Variant) []string {
 	}
 	return out
 }
+
+// shortWords are words of variant names and what stands for them where there is
+// little room, in the order in which they give way.
+var shortWords = [][2]string{{"channel", "chan"}, {"block", "b"}, {"range", "rng"}, {"int4-", ""}, {"-sym", "-s"}, {"+rng", "+r"}}
+
+// shortenVariant writes the name of a variant in w cells: whole, with words
+// shortened, or cut in the middle.
+func shortenVariant(name string, w int) string {
+	for _, word := range shortWords {
+		if Width(name) <= w {
+			return name
+		}
+		name = strings.Replace(name, word[0], word[1], 1)
+	}
+	return TruncateMiddle(name, w)
+}

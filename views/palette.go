@@ -76,7 +76,7 @@ var (
 var (
 	variantsDark  = []string{"#56b4e9", "#e69f00", "#2fc99a", "#e08abf", "#f0e442", "#ff7f50", "#a0a0ff", "#c0c0c0"}
 	variantsLight = []string{"#0072b2", "#b06f00", "#00795a", "#a8437f", "#857a00", "#b84300", "#4b4bc8", "#444444"}
-	variantMarks  = []string{"■", "▲", "●", "◆", "▼", "□", "△", "○"}
+	variantMarks  = []string{"■", "▲", "●", "◆", "▼", "□", "△", "○", "◇", "▽", "★", "☆", "◢", "◣", "◤", "◥", "◧", "◨", "◩", "◪", "◐", "◑", "◒", "◓"}
 )
 
 // rampSteps is the number of colours of a scale: enough that a step is near the

@@ -28,13 +28,20 @@ func (m Metric) figure(v float64) string {
 	case "max_err", "amax":
 		return compact(v)
 	case "global":
-		return number("%.2e", v)
+		if isNumber(v) {
+			return number("%.2e", v)
+		}
 	}
 	return m.text(v)
 }
 
 // text is a value in the metric's own unit and format.
-func (m Metric) text(v float64) string { return number(m.Format, v) }
+func (m Metric) text(v float64) string {
+	if m.Name == "global" && !isNumber(v) {
+		return "–" // the format has none
+	}
+	return number(m.Format, v)
+}
 
 // number writes a value in a format of fmt, with the minus of the screen.
 func number(format string, v float64) string { return minus(fmt.Sprintf(format, v)) }

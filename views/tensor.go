@@ -216,14 +216,14 @@ func (p *Tensor) draw() string {
 func (p *Tensor) header(t *sessions.Tensor) []string {
 	th := p.scene.Theme
 	facts := fmt.Sprintf("%s  %d×%d  %s  %s", roleText(&t.Role), t.Rows, t.Cols, Clean(t.DType), Clean(t.File))
-	tags := make([]string, len(p.scene.State.Variants))
-	for v := range tags {
-		tags[v] = th.VariantTag(p.scene.State.Variants[v].Name, v)
+	names, ids := make([]string, len(p.scene.State.Variants)), make([]int, len(p.scene.State.Variants))
+	for v := range names {
+		names[v], ids[v] = Clean(p.scene.State.Variants[v].Name), v
 	}
 	return []string{
 		th.Title.Render(TruncateMiddle(Clean(t.Name), p.w)),
 		th.Dim.Render(Truncate(facts, p.w)),
-		strings.Join(tags, "  "),
+		th.variantLegend(names, ids, p.w),
 	}
 }
 
@@ -285,13 +285,13 @@ func (p *Tensor) part(part int, taps []tapOf, w, h int) string {
 	var c tensorChart
 	switch part {
 	case 1:
-		c = scaleChart(taps)
+		c = scaleChart(taps, s.Variant)
 	case 2:
 		c = errorChart(taps)
 	case 3:
-		c = codeChart(taps)
+		c = codeChart(taps, s.Variant)
 	case 4:
-		c = multiplierChart(taps)
+		c = searchChart(taps, s.Variant)
 	case 5:
 		c = clipChart(taps)
 	}

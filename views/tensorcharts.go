@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"quantscope/kernels"
 	"quantscope/sessions"
@@ -19,6 +17,7 @@ type tensorChart struct {
 	split  int      // bin before which a mark stands; 0 is none
 	marks  []chartMark
 	series []Series // per cent of what the title counts
+	others int      // variants left out, since their formats have another axis
 	note   string   // instead of a chart
 }
 
@@ -28,142 +27,24 @@ type tapOf struct {
 	variant *sessions.Variant
 }
 
-// scaleChart is the stored block scales by value. Bins are half octaves, which
-// is four E4M3 codes; the chart spans those that are used, in whole octaves.
-func scaleChart(taps []tapOf) tensorChart {
-	lo, hi := kernels.ScaleBins, 0
-	for _, t := range taps {
-		for i, n := range t.tap.Scales {
-			if n > 0 {
-				lo, hi = min(lo, i), max(hi, i+1)
-			}
-		}
-	}
-	c := tensorChart{title: "block scales, % of blocks"}
-	if lo >= hi {
-		c.note = "no block has a scale"
-		return c
-	}
-	lo, hi = lo&^1, (hi+1)&^1
-	for i := lo; i < hi; i++ {
-		c.labels = append(c.labels, scaleLabel(i))
-	}
-	for _, t := range taps {
-		c.series = append(c.series, Series{Clean(t.variant.Name), t.variant.ID, percents(t.tap.Scales[lo:hi], t.tap.ScaleCount)})
-	}
-	return c
-}
-
-// scaleLabel is the value at which an even bin of block scales begins, "" for
-// odd ones. Code 8·e of E4M3 is 2^(e−7) (kernels.ScaleBins: four codes a bin).
-func scaleLabel(bin int) string {
-	if bin%2 != 0 {
-		return ""
-	}
-	switch k := bin/2 - 7; {
-	case bin == 0:
-		return "0"
-	case k < 0:
-		return "1/" + strconv.Itoa(1<<-k)
-	default:
-		return strconv.Itoa(1 << k)
-	}
-}
-
-// errorChart is |w−q| in units of the block's step.
+// errorChart is |w−q| in scales of the block. FP8 counts by the widest distance
+// of its codes, which is 32 scales.
 func errorChart(taps []tapOf) tensorChart {
-	c := tensorChart{title: "|error| in steps, % of elements", labels: make([]string, kernels.ErrorBins)}
+	c := tensorChart{labels: make([]string, kernels.ErrorBins)}
 	c.labels[0], c.labels[4], c.labels[8], c.labels[12], c.labels[16] = "0", "1/4", "1/2", "3/4", "≥1"
+	units := map[float64]bool{}
 	for _, t := range taps {
+		units[formatOf(t.variant).ErrorScales()] = true
 		c.series = append(c.series, Series{Clean(t.variant.Name), t.variant.ID, percents(t.tap.Errors[:], t.tap.Elements)})
 	}
-	return c
-}
-
-// fp4Values are the magnitudes of E2M1 codes 0 to 7; codes 8 to 15 are their
-// negatives.
-var fp4Values = [8]string{"0", ".5", "1", "1.5", "2", "3", "4", "6"}
-
-// codeChart is the use of codes, by value where the variants' codes are E2M1,
-// else by number.
-func codeChart(taps []tapOf) tensorChart {
-	c := tensorChart{title: "codes by value, % of elements"}
-	byValue := true
-	for _, t := range taps {
-		byValue = byValue && strings.Contains(t.variant.Scheme, "fp4")
-	}
-	order := make([]int, 16)
-	for i := range order {
-		code := i
-		if byValue {
-			if code = i - 8; i < 8 {
-				code = 15 - i
-			}
-		}
-		order[i] = code
-		switch {
-		case !byValue:
-			c.title = "codes, % of elements"
-			c.labels = append(c.labels, strconv.Itoa(code))
-		case code >= 8:
-			c.labels = append(c.labels, "−"+fp4Values[code-8])
-		default:
-			c.labels = append(c.labels, fp4Values[code])
-		}
-	}
-	for _, t := range taps {
-		values := make([]float64, 16)
-		for i, v := range percents(t.tap.Codes[:], t.tap.Elements) {
-			values[slices.Index(order, i)] = v
-		}
-		c.series = append(c.series, Series{Clean(t.variant.Name), t.variant.ID, values})
-	}
-	return c
-}
-
-// multiplierChart is the multipliers that scale searches have chosen. Variants
-// that search over different ones share an axis of all of them; one that has no
-// choice does not search, and is left out.
-func multiplierChart(taps []tapOf) tensorChart {
-	c := tensorChart{title: "chosen multipliers, % of blocks"}
-	taps = slices.DeleteFunc(slices.Clone(taps), func(t tapOf) bool { return len(t.variant.Multipliers) < 2 })
-	for _, t := range taps {
-		for _, l := range t.variant.Multipliers {
-			if !slices.Contains(c.labels, l) {
-				c.labels = append(c.labels, l)
-			}
-		}
-	}
-	slices.SortStableFunc(c.labels, func(a, b string) int {
-		x, errX := strconv.ParseFloat(a, 64)
-		y, errY := strconv.ParseFloat(b, 64)
-		switch {
-		case errX != nil || errY != nil || x == y:
-			return 0
-		case x < y:
-			return -1
-		}
-		return 1
-	})
-	for _, t := range taps {
-		var all int64
-		for _, n := range t.tap.Multipliers {
-			all += n
-		}
-		if all == 0 {
-			continue
-		}
-		values := make([]float64, len(c.labels))
-		for i, l := range t.variant.Multipliers[:min(len(t.variant.Multipliers), kernels.MultBins)] {
-			values[slices.Index(c.labels, l)] = percents(t.tap.Multipliers[:], all)[i]
-		}
-		c.series = append(c.series, Series{Clean(t.variant.Name), t.variant.ID, values})
-	}
-	if len(c.series) == 0 {
-		c.note = "no variant searches over multipliers"
-	}
-	for i, l := range c.labels {
-		c.labels[i] = Clean(l)
+	wide := kernels.Format{Element: "e4m3"}.ErrorScales()
+	switch {
+	case !units[wide]:
+		c.title = "|error| in scales, % of elements"
+	case len(units) == 1:
+		c.title = fmt.Sprintf("|error| in %.0f scales, the widest step, %% of elements", wide)
+	default:
+		c.title = fmt.Sprintf("|error| in scales (fp8: in %.0f), %% of elements", wide)
 	}
 	return c
 }
@@ -191,11 +72,16 @@ func (c *tensorChart) render(th *Theme, current int, log bool, w, h int) string 
 	if log {
 		title += ", log"
 	}
+	title = Truncate(title, w)
+	head := th.Title.Render(title)
+	if c.others > 0 {
+		head += th.Dim.Render(fitting(w-Width(title), fmt.Sprintf("  %d of other formats not shown", c.others), "  "+notShown(c.others), ""))
+	}
 	if c.note != "" || len(c.series) == 0 {
-		return Block([]string{th.Title.Render(title), th.Dim.Render(Truncate(c.note, w))}, w, h)
+		return Block([]string{head, th.Dim.Render(Truncate(c.note, w))}, w, h)
 	}
 	hist := Histogram{Bins: c.series, Labels: c.labels, Edges: c.edges, Split: c.split, Log: log}
-	return Fit(th.Title.Render(title), w) + "\n" + markedHistogram(th, hist, chartLook{current: current, marks: c.marks}, w, h-1)
+	return Fit(head, w) + "\n" + markedHistogram(th, hist, chartLook{current: current, marks: c.marks}, w, h-1)
 }
 
 // rowChart is the error of each row under each variant, with the worst row of

@@ -50,7 +50,7 @@ func tensorColumns(s *Scene, order []int, rows [][]string, w int) Table {
 			for _, row := range rows {
 				width = max(width, Width(row[at]))
 			}
-			head := Truncate(names[v], max(width, 8)-2) + " " + s.Theme.VariantMark(v)
+			head := shortenVariant(names[v], max(width, 8)-2) + " " + s.Theme.VariantMark(v)
 			tb.Columns = append(tb.Columns, Column{Title: head, Align: Right})
 			taken = append(taken, at)
 			if i > 0 {
@@ -79,7 +79,7 @@ func (tb Table) spelled(s *Scene, names []string, shown []int, w int) Table {
 	columns := slices.Clone(tb.Columns)
 	at := 1
 	for i, v := range shown {
-		columns[at].Title = Truncate(names[v], 16) + " " + s.Theme.VariantMark(v)
+		columns[at].Title = shortenVariant(names[v], 16) + " " + s.Theme.VariantMark(v)
 		if wide := (Table{Columns: columns, Rows: tb.Rows, Dense: tb.Dense}); slices.Contains(wide.widths(w), -1) {
 			columns[at].Title = tb.Columns[at].Title
 		}

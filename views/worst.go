@@ -115,6 +115,9 @@ func (p *worstPane) draw() string {
 	p.rank.window(s, p.offset, p.offset+rows)
 	if len(p.rank.order) == 0 {
 		text := "nothing is measured yet"
+		if slices.Contains(s.States(s.Variant), Absent) {
+			text = Clean(s.State.Variants[s.Variant].Name) + " has no " + s.Metric.label()
+		}
 		if s.Filter.Text != "" || s.Projection != "" {
 			text = "nothing measured passes the filter"
 		}
@@ -137,6 +140,15 @@ func (p *worstPane) table(shown []int) Table {
 	s := p.scene
 	th := s.Theme
 	names := shortVariants(s.State.Variants)
+	whole := p.nameWidth(shown) + 8 // names of variants, each with its mark and a gap
+	for _, n := range names {
+		whole += Width(n) + 4
+	}
+	if whole > p.w {
+		for v, n := range names {
+			names[v] = shortenVariant(n, 9)
+		}
+	}
 	tb := Table{Cursor: -1, Marked: true, Columns: []Column{
 		{Title: "#", Align: Right},
 		{Title: "tensor", Align: Middle, Min: p.nameWidth(shown), Flex: 1},
@@ -247,6 +259,8 @@ func (p *worstPane) numbers(variant int, shown []int) []string {
 			out[i] = "failed"
 		case states[t] == NotFinite:
 			out[i] = "not finite"
+		case states[t] == Absent:
+			out[i] = "–"
 		default:
 			out[i] = stateGlyphs[NotYet]
 		}

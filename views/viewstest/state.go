@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"quantscope/kernels"
+	"quantscope/quant/method"
 	"quantscope/quant/topology"
 	"quantscope/sessions"
 )
@@ -133,10 +134,12 @@ func Mixed(layers, experts int) []sessions.Tensor {
 func Empty(tensors []sessions.Tensor, variants ...string) *sessions.State {
 	s := &sessions.State{Tensors: tensors}
 	for i, name := range variants {
-		s.Variants = append(s.Variants, sessions.Variant{
-			ID: i, Name: name, Effective: name, Scheme: "nvfp4", BitsPerWeight: 4.5,
-			Multipliers: []string{"0.7", "0.8", "0.9", "1.0", "1.1", "1.2", "1.3", "1.4", "1.5"},
-		})
+		v := sessions.Variant{ID: i, Name: name, Effective: name, Scheme: "nvfp4", BitsPerWeight: 4.5, Multipliers: []string{"1.0"}}
+		if m, err := method.Parse(name); err == nil {
+			v.Scheme, v.Convention = m.Scheme, m.Spec.Convention.String()
+			v.BitsPerWeight, v.Multipliers = m.BitsPerWeight, m.Multipliers
+		}
+		s.Variants = append(s.Variants, v)
 		s.Records = append(s.Records, make([]sessions.Record, len(tensors)))
 	}
 	s.Progress = sessions.Progress{State: sessions.RunIdle, Variant: -1, Total: int64(len(tensors) * len(variants))}
@@ -174,6 +177,10 @@ func RecordOf(s *sessions.State, variant, tensor int) sessions.Record {
 		Elements: blocks * 16, Blocks: blocks, ScaleHigh: int64(u * 2),
 		Shallow: int64(float64(blocks) * (0.21 + 0.02*u)), ShallowL2: 0.06,
 	}
+	if s.Variants[variant].Scheme != "nvfp4" { // the others have no second scale
+		r.GlobalScale = 0
+		r.ScaleMin, r.ScaleMean, r.ScaleMax = r.ScaleMin/4096, r.ScaleMean/4096, r.ScaleMax/4096
+	}
 	r.Depth[0] = uint32(r.Shallow)
 	if variant%3 == 1 {
 		r.Deep = int64(float64(blocks) * (0.13 + 0.03*u))
@@ -210,7 +217,11 @@ func Tap(s *sessions.State, variant, tensor int) *kernels.Tap {
 			out[i] = int64(float64(total) / width / 2.5 * math.Exp(-d*d/2))
 		}
 	}
-	bell(t.Scales[:], 22+float64(variant), 2.2, r.Blocks)
+	centre := 22.0
+	if s.Variants[variant].Scheme != "nvfp4" {
+		centre = 13
+	}
+	bell(t.Scales[:], centre+float64(variant), 2.2, r.Blocks)
 	bell(t.Errors[:], 0, 5, r.Elements)
 	bell(t.Codes[:8], 2, 2, r.Elements/2)
 	bell(t.Codes[8:], 2, 2, r.Elements/2)
