@@ -65,6 +65,10 @@ func TestMergedTablesAndTimes(t *testing.T) {
 	if diff := cmp.Diff(times, rowsOf(t, at("merged"), fmt.Sprintf(when, 0))); diff != "" {
 		t.Errorf("times of the parts (-) and the merged ones: %.600s", diff)
 	}
+	const falls = "select a.kind, b.kind from events a join events b on b.seq = a.seq + 1 where b.at_us < a.at_us"
+	if rows := rowsOf(t, at("merged"), falls); len(rows) > 0 {
+		t.Errorf("time falls between %q", rows)
+	}
 }
 
 // partOf is a part that holds so many tensors from first on.
