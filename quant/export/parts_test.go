@@ -141,6 +141,14 @@ func TestJoinRefuses(t *testing.T) {
 		"a shard":     {func(dir string) error { return os.Remove(filepath.Join(dir, p.Shards[2].Name)) }, p.Shards[2].Name},
 		"a cut shard": {func(dir string) error { return os.Truncate(filepath.Join(dir, p.Shards[2].Name), 9) }, "9 bytes"},
 		"a side file": {func(dir string) error { return os.Remove(filepath.Join(dir, "tokenizer.json")) }, "tokenizer.json"},
+		"a side file that grew": {func(dir string) error {
+			path := filepath.Join(dir, "tokenizer.json")
+			text, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path, append(text, '\n'), 0o666)
+			}
+			return err
+		}, "tokenizer.json has"},
 		"a part of another plan": {func(dir string) error {
 			path := filepath.Join(dir, partName(2, 3))
 			text, err := os.ReadFile(path)
