@@ -161,6 +161,10 @@ func TestJoinRefuses(t *testing.T) {
 			text := `{"plan": "` + p.Digest() + `", "part": 1, "of": 2000000000, "done": true}`
 			return os.WriteFile(filepath.Join(dir, partName(2, 3)), []byte(text), 0o666)
 		}, "2000000000"},
+		"a part of fewer": {func(dir string) error {
+			text := `{"plan": "` + p.Digest() + `", "part": 2, "of": 2, "done": true}`
+			return os.WriteFile(filepath.Join(dir, partName(2, 2)), []byte(text), 0o666)
+		}, "is one of 2 parts, another file says 3"},
 		"a plan that leads out": {func(dir string) error {
 			text := `{"quantscope_export": 1, "texts": [{"name": "../config.json", "text": "x"}]}`
 			return os.WriteFile(filepath.Join(dir, planName), []byte(text), 0o666)
@@ -196,6 +200,24 @@ func TestJoinRefuses(t *testing.T) {
 	}
 	if _, err := Join(t.Context(), t.TempDir()); !errors.Is(err, ErrOutput) {
 		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+// A side file of the source that is longer or shorter than when the export was
+// planned ends it, unfinished.
+func TestSideFileThatChanges(t *testing.T) {
+	for what, text := range map[string]string{"shorter": "{}", "longer": strings.Repeat(" ", 99) + "{}"} {
+		ck, model := openModel(t, mixture().write(t))
+		p := planOf(t, ck, model, "", ModelOpt, "nvfp4")
+		all := prepare(t, p)
+		if err := os.WriteFile(filepath.Join(ck.Path, "tokenizer.json"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "out")
+		r, err := write(t, p, all, dir, Options{})
+		if !errors.Is(err, ErrSource) || r.Whole || !strings.Contains(err.Error(), "tokenizer.json had ") || !marked(t, dir) {
+			t.Errorf("%s: %+v, %v", what, r, err)
+		}
 	}
 }
 
