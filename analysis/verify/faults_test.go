@@ -193,6 +193,25 @@ var faults = []fault{
 				g["targets"] = []any{"re:.*experts.*"}
 			})
 		}},
+	{name: "nothing declared", id: "quantized-not-declared", file: "config.json", words: []string{"no config", "10 matrices"},
+		do: func(t testing.TB, dir string) {
+			if err := os.Remove(filepath.Join(dir, "hf_quant_config.json")); err != nil {
+				t.Fatal(err)
+			}
+			jsonOf(t, dir, "config.json", func(m map[string]any) { delete(m, "quantization_config") })
+		}},
+	{name: "hf_quant_config.json missing", id: SideMissing, file: "hf_quant_config.json",
+		do: func(t testing.TB, dir string) {
+			if err := os.Remove(filepath.Join(dir, "hf_quant_config.json")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	{name: "licence missing", id: SideMissing, file: "LICENSE",
+		do: func(t testing.TB, dir string) {
+			if err := os.Remove(filepath.Join(dir, "LICENSE")); err != nil {
+				t.Fatal(err)
+			}
+		}},
 	{name: "another format declared", id: "config-contradicts", file: firstShard, tensor: layer + "self_attn.q_proj.weight", words: []string{"num_bits 8"}, more: 9,
 		do: func(t testing.TB, dir string) {
 			jsonOf(t, dir, "config.json", func(m map[string]any) {

@@ -74,6 +74,7 @@ var sideFiles = map[string]string{
 	"generation_config.json":   `{"do_sample": true}`,
 	"preprocessor_config.json": `{"size": 4}`,
 	"chat_template.jinja":      "{{ messages }}",
+	"LICENSE":                  "do as you like",
 }
 
 // normal is a repeatable sequence of about normal values.

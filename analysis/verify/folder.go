@@ -3,12 +3,16 @@ package verify
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/layout"
 )
 
 // ownFiles are side files that say how a checkpoint is quantized, so that they
@@ -34,6 +38,36 @@ func (r *run) folder() {
 	r.leftovers()
 	r.sideFiles()
 	r.config()
+	r.declaration()
+}
+
+// declaration wants a config that says how the quantized modules are stored, and
+// in a checkpoint of our own every file that the export has written beside it.
+func (r *run) declaration() {
+	if n := len(r.layout.Modules); n > 0 && r.layout.File == "" {
+		r.problem(layout.Undeclared, "config.json", "", "no config says that %d matrices are quantized: a server would read them as plain weights", n)
+	}
+	if r.layout.Receipt.Variant == "" {
+		return
+	}
+	want := []string{}
+	if r.layout.Method == layout.ModelOpt {
+		want = append(want, "hf_quant_config.json")
+	}
+	all, err := r.src.AllSide()
+	if err != nil {
+		r.problem(Unreadable, filepath.Base(r.dir), "", "the source's: %s", oneLine(err))
+	}
+	for _, f := range all {
+		if _, known := r.src.SideFile(f.Name); !known {
+			want = append(want, f.Name)
+		}
+	}
+	for _, name := range want {
+		if _, err := os.Stat(filepath.Join(r.dir, name)); errors.Is(err, fs.ErrNotExist) {
+			r.problem(SideMissing, name, "", "is missing; the export had it")
+		}
+	}
 }
 
 func (r *run) leftovers() {
