@@ -1,9 +1,12 @@
 package tui
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"quantscope/views"
 )
@@ -11,7 +14,9 @@ import (
 // item is a row of a picker.
 type item struct {
 	name  string
+	group string // under whose heading it stands while nothing is searched
 	note  string // quiet, behind the name
+	help  string // in full below the list, of the item under the cursor
 	key   string // quiet, at the right: the key that does the same
 	tag   int    // a variant's ID, for its mark; -1 where there is none
 	box   bool   // has a box that can be marked
@@ -28,8 +33,10 @@ type picker struct {
 	footer  string
 	items   []item
 	shown   []int // of items
-	at, top int   // of shown
+	at      int   // of shown
+	top     int   // of the rows, headings counted
 	page    int   // rows drawn last
+	notes   bool  // the help of the item under the cursor stands below where notes are cut
 
 	search *lineEdit // nil without a search line
 	// accept is what enter does where it is not the item's own doing.
@@ -48,9 +55,14 @@ func newPicker(title, hint string, items []item) *picker {
 	return p
 }
 
-func (p *picker) title() string { return p.heading }
-func (p *picker) hint() string  { return p.footer }
-func (p *picker) typing() bool  { return p.search != nil }
+func (p *picker) title() string {
+	if n := len(p.marked()); n > 0 {
+		return fmt.Sprintf("%s · %d marked", p.heading, n)
+	}
+	return p.heading
+}
+func (p *picker) hint() string { return p.footer }
+func (p *picker) typing() bool { return p.search != nil }
 
 // find lists what matches the search line, best first.
 func (p *picker) find() {
@@ -75,25 +87,72 @@ func (p *picker) find() {
 	}
 }
 
+// pickerRow is a line of the list: an item of shown, or a heading, whose at is −1.
+type pickerRow struct {
+	at      int
+	heading string
+}
+
+// rows are the items that are shown, under the headings of their groups while
+// nothing is searched.
+func (p *picker) rows() []pickerRow {
+	var out []pickerRow
+	last := ""
+	for at, i := range p.shown {
+		if group := p.items[i].group; group != last && (p.search == nil || p.search.text == "") {
+			out = append(out, pickerRow{-1, group})
+			last = group
+		}
+		out = append(out, pickerRow{at: at})
+	}
+	return out
+}
+
+// noteLines is the height of the note below the list, a rule included.
+const noteLines = 3
+
 func (p *picker) size(m *Model, w, h int) (int, int) {
-	width := 24
+	const widest = 96
+	width := max(p.width(), 24)
+	lines := len(p.items)
+	switch {
+	case p.notes:
+		groups := map[string]bool{}
+		for i := range p.items {
+			groups[p.items[i].group] = true
+		}
+		width, lines = max(width, 56), lines+len(groups)+2
+		if width > min(widest, w-6) {
+			lines += noteLines
+		}
+	case p.search != nil:
+		// The height does not follow the matches, so that nothing jumps.
+		width, lines = max(width, 56), min(len(p.items), 18)+2
+	}
+	return min(width, widest), lines
+}
+
+// width is what the widest row asks for. Where notes matter they stand under each
+// other behind the longest name; else a long name may take the room of a note.
+func (p *picker) width() int {
+	names, widest := 0, 0
+	if p.notes {
+		for i := range p.items {
+			names = max(names, views.Width(p.items[i].name))
+		}
+	}
 	for i := range p.items {
 		it := &p.items[i]
-		n := views.Width(it.name) + 8 // pointer and mark before it, blanks behind
+		n := max(names, views.Width(it.name)) + 8 // pointer and mark before it, blanks behind
 		if it.note != "" {
 			n += views.Width(it.note) + 2
 		}
 		if it.key != "" {
 			n += views.Width(it.key) + 3
 		}
-		width = max(width, n)
+		widest = max(widest, n)
 	}
-	lines := len(p.items)
-	if p.search != nil {
-		// The height does not follow the matches, so that nothing jumps.
-		width, lines = max(width, 56), min(len(p.items), 18)+2
-	}
-	return min(width, 96), lines
+	return widest
 }
 
 func (p *picker) lines(m *Model, w, h int) []string {
@@ -102,9 +161,18 @@ func (p *picker) lines(m *Model, w, h int) []string {
 	if p.search != nil {
 		out = append(out, t.Accent.Render("› ")+p.search.view(t, w-2), "")
 	}
-	p.page = max(h-len(out), 1)
-	p.top = min(p.top, p.at)
-	p.top = max(p.top, p.at-p.page+1)
+	foot := 0
+	if p.notes && p.width() > w && h-len(out) >= 2*noteLines {
+		foot = noteLines
+	}
+	p.page = max(h-len(out)-foot, 1)
+	rows := p.rows()
+	here := slices.IndexFunc(rows, func(r pickerRow) bool { return r.at == p.at })
+	first := here
+	if first == 1 || first > 0 && p.page > 1 && rows[first-1].at < 0 { // its heading is seen too
+		first--
+	}
+	p.top = max(min(p.top, first), here-p.page+1, 0)
 	if len(p.shown) == 0 {
 		return append(out, t.Dim.Render("nothing is called that"))
 	}
@@ -113,8 +181,30 @@ func (p *picker) lines(m *Model, w, h int) []string {
 		nameWidth = max(nameWidth, views.Width(p.items[i].name))
 	}
 	nameWidth = min(nameWidth, max(w/2, 16))
-	for y := p.top; y < min(p.top+p.page, len(p.shown)); y++ {
-		out = append(out, p.row(m, &p.items[p.shown[y]], y == p.at, nameWidth, w))
+	for _, r := range rows[p.top:min(p.top+p.page, len(rows))] {
+		if r.at < 0 {
+			out = append(out, t.Dim.Render(views.Truncate(r.heading, w)))
+			continue
+		}
+		out = append(out, p.row(m, &p.items[p.shown[r.at]], r.at == p.at, nameWidth, w))
+	}
+	if foot > 0 {
+		for len(out) < h-foot {
+			out = append(out, "")
+		}
+		out = append(out, p.note(m, w)...)
+	}
+	return out
+}
+
+// note is the help of the item under the cursor, under a rule.
+func (p *picker) note(m *Model, w int) []string {
+	t := m.scene.Theme
+	out := []string{t.Faint.Render(strings.Repeat("─", w))}
+	for _, line := range strings.Split(ansi.Wrap(views.Clean(p.item().help), w, ""), "\n") {
+		if len(out) < noteLines {
+			out = append(out, t.Text.Render(views.Truncate(strings.TrimSpace(line), w)))
+		}
 	}
 	return out
 }
@@ -164,7 +254,16 @@ func (p *picker) item() *item {
 }
 
 func (p *picker) hidden() (before, behind int) {
-	return p.top, max(len(p.shown)-p.top-p.page, 0)
+	for y, r := range p.rows() {
+		switch {
+		case r.at < 0:
+		case y < p.top:
+			before++
+		case y >= p.top+p.page:
+			behind++
+		}
+	}
+	return before, behind
 }
 
 func (p *picker) scroll(by int) {
@@ -175,11 +274,12 @@ func (p *picker) click(m *Model, y int) tea.Cmd {
 	if p.search != nil {
 		y -= 2
 	}
-	if y += p.top; y < p.top || y >= len(p.shown) {
+	rows := p.rows()
+	if y < 0 || y >= p.page || y+p.top >= len(rows) || rows[y+p.top].at < 0 {
 		return nil
 	}
-	if y != p.at {
-		p.at = y
+	if at := rows[y+p.top].at; at != p.at {
+		p.at = at
 		return nil
 	}
 	return p.enter(m)
@@ -214,6 +314,12 @@ func (p *picker) key(m *Model, k tea.KeyMsg) tea.Cmd {
 		p.scroll(-p.page)
 	case key == "pgdown":
 		p.scroll(p.page)
+	case key == " " && p.boxes():
+		p.mark(m)
+	case key == "home" && p.boxes():
+		p.at = 0
+	case key == "end" && p.boxes():
+		p.scroll(len(p.shown))
 	case p.search != nil:
 		if _, changed := m.typed(p.search, k); changed {
 			p.find()
@@ -232,6 +338,11 @@ func (p *picker) key(m *Model, k tea.KeyMsg) tea.Cmd {
 		m.closeDialog()
 	}
 	return nil
+}
+
+// boxes says that some items can be marked; a blank then marks, typed or not.
+func (p *picker) boxes() bool {
+	return slices.ContainsFunc(p.items, func(it item) bool { return it.box })
 }
 
 // mark sets or clears the box under the cursor.
@@ -258,43 +369,4 @@ func (p *picker) marked() []string {
 		}
 	}
 	return out
-}
-
-// fuzzy says whether the letters of text stand in s in this order, ignoring
-// case, and how well: matches at the start of words and in a row count more,
-// and so do short texts.
-func fuzzy(text, s string) (score int, ok bool) {
-	text, s = strings.ToLower(strings.TrimSpace(text)), strings.ToLower(s)
-	if text == "" {
-		return 0, true
-	}
-	if at := strings.Index(s, text); at >= 0 { // as it stands, best of all at a word's start
-		score = 1000 - len(s)
-		if at == 0 || s[at-1] == ' ' || s[at-1] == '+' || s[at-1] == '_' {
-			score += 1000
-		}
-		return score, true
-	}
-	rest := []rune(text)
-	row, start := 0, true
-	for _, r := range s {
-		if len(rest) == 0 {
-			break
-		}
-		if r == rest[0] {
-			rest = rest[1:]
-			row++
-			score += row
-			if start {
-				score += 8
-			}
-		} else {
-			row = 0
-		}
-		start = r == ' ' || r == '+' || r == '_' || r == '-'
-	}
-	if len(rest) > 0 {
-		return 0, false
-	}
-	return score - len(s)/8, true
 }

@@ -7,30 +7,68 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"quantscope/kernels"
 	"quantscope/sessions"
 	"quantscope/views"
 )
 
-// pickVariant lists the variants of the session and those that could be added.
-// enter shows the one under the cursor; marked ones are added to the run.
+// pickVariant lists the variants of the session and, by kind of format, those
+// that could be added. What is typed searches. enter shows the one under the
+// cursor; marked ones are added to the run.
 func (m *Model) pickVariant() tea.Cmd {
 	sc := m.scene
 	off := m.offAdd()
 	var items []item
 	for _, v := range sc.State.Variants {
-		it := item{name: v.Name, tag: v.ID, on: v.ID == sc.Variant, note: m.measured(v)}
+		it := item{name: v.Name, group: "in this session", tag: v.ID, on: v.ID == sc.Variant, note: m.sized(v), help: m.measured(v)}
 		items = append(items, it)
 	}
-	for _, k := range m.o.Known {
-		if sc.State.VariantByName(k.Name) < 0 {
-			items = append(items, item{name: k.Name, note: k.Help, tag: -1, box: true, off: off})
+	for _, kind := range formatKinds {
+		for _, k := range m.o.Known {
+			if f, name := formatOfVariant(k.Name); name == kind.name && sc.State.VariantByName(k.Name) < 0 {
+				note := k.Help
+				if f.Bits > 0 {
+					note = bitsText(f.BitsPerWeight()) + "  " + note
+				}
+				items = append(items, item{name: k.Name, group: kind.heading, note: note, help: k.Help, tag: -1, box: true, off: off})
+			}
 		}
 	}
-	p := newPicker("Variants", "enter show or add · space mark · esc close", items)
+	p := newPicker("Variants", "type to find · enter show or add · space mark · esc close", items)
+	line := newLineEdit("")
+	p.search, p.notes = &line, true
 	p.accept = (*Model).acceptVariants
 	m.open(p)
 	return nil
 }
+
+// formatKinds are the headings under which variants are offered, in order.
+var formatKinds = []struct{ name, heading string }{
+	{"nvfp4", "NVFP4: blocks of 16 with E4M3 scales"},
+	{"mxfp4", "MXFP4: blocks of 32 with power-of-two scales"},
+	{"fp8", "FP8: E4M3 with f32 scales"},
+	{"int4", "int4: groups or rows with bf16 scales"},
+	{"", "others"},
+}
+
+// formatOfVariant is the format that a variant's name begins with, and the kind
+// that it is listed under.
+func formatOfVariant(name string) (f kernels.Format, kind string) {
+	scheme, _, _ := strings.Cut(name, "+")
+	f, err := kernels.FormatByName(scheme)
+	if err != nil {
+		return kernels.Format{}, ""
+	}
+	for _, k := range formatKinds {
+		if k.name != "" && strings.HasPrefix(scheme, k.name) {
+			return f, k.name
+		}
+	}
+	return f, ""
+}
+
+// bitsText is a size in bits a weight, right-aligned in a column.
+func bitsText(bits float64) string { return fmt.Sprintf("%5.4g bits", bits) }
 
 // measured says how far a variant is.
 func (m *Model) measured(v sessions.Variant) string {
@@ -41,13 +79,18 @@ func (m *Model) measured(v sessions.Variant) string {
 		}
 	}
 	note := fmt.Sprintf("%d/%d measured", n, len(m.scene.State.Tensors))
-	if v.BitsPerWeight > 0 {
-		note = fmt.Sprintf("%.2f bits  %s", v.BitsPerWeight, note)
-	}
 	if v.Effective != "" && v.Effective != v.Name {
 		note += "  ran as " + v.Effective
 	}
 	return note
+}
+
+// sized is measured behind the variant's size.
+func (m *Model) sized(v sessions.Variant) string {
+	if v.BitsPerWeight > 0 {
+		return bitsText(v.BitsPerWeight) + "  " + m.measured(v)
+	}
+	return m.measured(v)
 }
 
 // offAdd is why no variant can be added.
@@ -84,7 +127,7 @@ func (m *Model) acceptVariants(p *picker, at *item) tea.Cmd {
 func (m *Model) pickBaseline() tea.Cmd {
 	var items []item
 	for _, v := range m.scene.State.Variants {
-		items = append(items, item{name: v.Name, tag: v.ID, on: v.ID == m.scene.Baseline, note: m.measured(v),
+		items = append(items, item{name: v.Name, tag: v.ID, on: v.ID == m.scene.Baseline, note: m.sized(v),
 			what: func(m *Model) tea.Cmd { m.compareWith(v.ID); return nil }})
 	}
 	m.open(newPicker("Compare with", "enter choose · esc close", items))

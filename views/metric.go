@@ -27,12 +27,12 @@ var metrics = []Metric{
 	{"cos", "cosine of w and q", "%.5f", func(r *sessions.Record) float64 { return r.Cos }, -1},
 	{"sqnr", "signal to quantization noise, dB", "%.2f", func(r *sessions.Record) float64 { return r.SQNR }, -1},
 	{"max_err", "largest |w−q|", "%.3g", func(r *sessions.Record) float64 { return r.MaxAbsErr }, 1},
-	{"deep", "share of blocks clipped deeper than 1/16, all that rounding an E4M3 scale explains", "%.4f", func(r *sessions.Record) float64 { return share(r.Deep, r.Blocks) }, 1},
+	{"deep", "share of blocks clipped deeper than 1/16", "%.4f", func(r *sessions.Record) float64 { return share(r.Deep, r.Blocks) }, 1},
 	{"shallow", "share of blocks clipped up to 1/16 deep", "%.4f", func(r *sessions.Record) float64 { return share(r.Shallow, r.Blocks) }, 1},
 	{"deep_l2", "share of L2 mass in deeply clipped elements", "%.5f", func(r *sessions.Record) float64 { return r.DeepL2 }, 1},
-	{"clamped", "share of scales raised or lowered into their format's range", "%.4f", func(r *sessions.Record) float64 { return share(r.ScaleHigh+r.ScaleLow, r.Blocks) }, 1},
+	{"clamped", "share of scales clamped to their format's range", "%.4f", func(r *sessions.Record) float64 { return share(r.ScaleHigh+r.ScaleLow, r.Blocks) }, 1},
 	{"amax", "largest |w|", "%.3g", func(r *sessions.Record) float64 { return r.Amax }, 0},
-	{"global", "scale of the whole tensor beside those of blocks, where the format has one", "%.3g", globalScale, 0},
+	{"global", "scale of the whole tensor, where the format has one", "%.3g", globalScale, 0},
 }
 
 // globalScale is NaN where the format has none; a record then says 0.
