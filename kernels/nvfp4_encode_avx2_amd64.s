@@ -104,26 +104,6 @@ DATA nvfp4EncodeBF16SixAVX2<>+24(SB)/4, $0x40c00000
 DATA nvfp4EncodeBF16SixAVX2<>+28(SB)/4, $0x40c00000
 GLOBL nvfp4EncodeBF16SixAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA nvfp4EncodeBF16OctaveAVX2<>+0(SB)/4, $0x7f800000
-DATA nvfp4EncodeBF16OctaveAVX2<>+4(SB)/4, $0x7f800000
-DATA nvfp4EncodeBF16OctaveAVX2<>+8(SB)/4, $0x7f800000
-DATA nvfp4EncodeBF16OctaveAVX2<>+12(SB)/4, $0x7f800000
-DATA nvfp4EncodeBF16OctaveAVX2<>+16(SB)/4, $0x7f800000
-DATA nvfp4EncodeBF16OctaveAVX2<>+20(SB)/4, $0x7f800000
-DATA nvfp4EncodeBF16OctaveAVX2<>+24(SB)/4, $0x7f800000
-DATA nvfp4EncodeBF16OctaveAVX2<>+28(SB)/4, $0x7f800000
-GLOBL nvfp4EncodeBF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
-
-DATA nvfp4EncodeBF16MagicAVX2<>+0(SB)/4, $0x4a800002
-DATA nvfp4EncodeBF16MagicAVX2<>+4(SB)/4, $0x4a800002
-DATA nvfp4EncodeBF16MagicAVX2<>+8(SB)/4, $0x4a800002
-DATA nvfp4EncodeBF16MagicAVX2<>+12(SB)/4, $0x4a800002
-DATA nvfp4EncodeBF16MagicAVX2<>+16(SB)/4, $0x4a800002
-DATA nvfp4EncodeBF16MagicAVX2<>+20(SB)/4, $0x4a800002
-DATA nvfp4EncodeBF16MagicAVX2<>+24(SB)/4, $0x4a800002
-DATA nvfp4EncodeBF16MagicAVX2<>+28(SB)/4, $0x4a800002
-GLOBL nvfp4EncodeBF16MagicAVX2<>(SB), RODATA|NOPTR, $32
-
 DATA nvfp4EncodeBF16AbsAVX2<>+0(SB)/4, $0x7fffffff
 DATA nvfp4EncodeBF16AbsAVX2<>+4(SB)/4, $0x7fffffff
 DATA nvfp4EncodeBF16AbsAVX2<>+8(SB)/4, $0x7fffffff
@@ -133,6 +113,26 @@ DATA nvfp4EncodeBF16AbsAVX2<>+20(SB)/4, $0x7fffffff
 DATA nvfp4EncodeBF16AbsAVX2<>+24(SB)/4, $0x7fffffff
 DATA nvfp4EncodeBF16AbsAVX2<>+28(SB)/4, $0x7fffffff
 GLOBL nvfp4EncodeBF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeBF16WholeAVX2<>+0(SB)/4, $0x4affffff
+DATA nvfp4EncodeBF16WholeAVX2<>+4(SB)/4, $0x4affffff
+DATA nvfp4EncodeBF16WholeAVX2<>+8(SB)/4, $0x4affffff
+DATA nvfp4EncodeBF16WholeAVX2<>+12(SB)/4, $0x4affffff
+DATA nvfp4EncodeBF16WholeAVX2<>+16(SB)/4, $0x4affffff
+DATA nvfp4EncodeBF16WholeAVX2<>+20(SB)/4, $0x4affffff
+DATA nvfp4EncodeBF16WholeAVX2<>+24(SB)/4, $0x4affffff
+DATA nvfp4EncodeBF16WholeAVX2<>+28(SB)/4, $0x4affffff
+GLOBL nvfp4EncodeBF16WholeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeBF16AVX2Magic<>+0(SB)/4, $0x4a800000
+DATA nvfp4EncodeBF16AVX2Magic<>+4(SB)/4, $0x4a800000
+DATA nvfp4EncodeBF16AVX2Magic<>+8(SB)/4, $0x4b000002
+DATA nvfp4EncodeBF16AVX2Magic<>+12(SB)/4, $0x4b000002
+DATA nvfp4EncodeBF16AVX2Magic<>+16(SB)/4, $0x4b800004
+DATA nvfp4EncodeBF16AVX2Magic<>+20(SB)/4, $0x4b800004
+DATA nvfp4EncodeBF16AVX2Magic<>+24(SB)/4, $0x4b800004
+DATA nvfp4EncodeBF16AVX2Magic<>+28(SB)/4, $0x4a800000
+GLOBL nvfp4EncodeBF16AVX2Magic<>(SB), RODATA|NOPTR, $32
 
 DATA nvfp4EncodeBF16FineAVX2<>+0(SB)/4, $0x43800000
 DATA nvfp4EncodeBF16FineAVX2<>+4(SB)/4, $0x43800000
@@ -215,54 +215,53 @@ four:
 	VPAND        nvfp4EncodeBF16HighAVX2<>+0(SB), Y1, Y1
 	MOVBQZX      (DX), R10
 	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
 	VMOVAPS      Y0, (R9)
-	VDIVPS       Y3, Y0, Y0
-	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y0, Y6
-	VMAXPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeBF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
+	VMULPS       Y4, Y0, Y5
+	VFNMADD231PS Y3, Y5, Y0
+	VFMADD231PS  Y4, Y0, Y5
+	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y5, Y6
+	VADDPS       nvfp4EncodeBF16WholeAVX2<>+0(SB), Y6, Y0
+	VMOVUPS      nvfp4EncodeBF16AVX2Magic<>+0(SB), Y7
+	VPERMPS      Y7, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VSUBPS       Y0, Y6, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y3, Y0, Y0
+	VMOVAPS      Y0, 64(R9)
+	VMOVAPS      Y1, 32(R9)
+	VMULPS       Y4, Y1, Y0
+	VFNMADD231PS Y3, Y0, Y1
+	VFMADD231PS  Y4, Y1, Y0
+	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y0, Y4
+	VADDPS       nvfp4EncodeBF16WholeAVX2<>+0(SB), Y4, Y1
+	VMOVUPS      nvfp4EncodeBF16AVX2Magic<>+0(SB), Y7
+	VPERMPS      Y7, Y1, Y1
+	VADDPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y4, Y1
+	VSUBPS       Y1, Y0, Y0
 	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y0, Y0
 	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y0, Y0
 	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y0, Y0
 	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 64(R9)
-	VMOVAPS      Y1, 32(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y1, Y7
-	VMAXPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 96(R9)
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
-	VPADDW       320(R8), Y0, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y7, Y7
-	VPBLENDW     $0xaa, Y7, Y6, Y6
+	VMULPS       Y3, Y1, Y1
+	VMOVAPS      Y1, 96(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y5, Y0, Y0
+	VPSRLW       $0x08, Y0, Y1
+	VPADDW       320(R8), Y1, Y1
+	VMOVDQU      Y1, 320(R8)
+	VPAND        nvfp4EncodeBF16BinsAVX2<>+0(SB), Y0, Y0
+	VPSLLD       $0x10, Y4, Y4
+	VPBLENDW     $0xaa, Y4, Y6, Y6
 	VPAND        nvfp4EncodeBF16CodesAVX2<>+0(SB), Y6, Y6
 	VPAND        nvfp4EncodeBF16SignsAVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y6, Y6
-	VPOR         Y1, Y6, Y6
+	VPOR         Y0, Y6, Y6
 	VMOVDQU      32(CX), Y1
 	VPSRLW       $0x0c, Y1, Y2
 	VPAND        nvfp4EncodeBF16MagnitudesAVX2<>+0(SB), Y1, Y1
@@ -273,54 +272,53 @@ four:
 	VPAND        nvfp4EncodeBF16HighAVX2<>+0(SB), Y1, Y1
 	MOVBQZX      1(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
 	VMOVAPS      Y0, 128(R9)
-	VDIVPS       Y3, Y0, Y0
-	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y0, Y7
-	VMAXPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
+	VMULPS       Y4, Y0, Y5
+	VFNMADD231PS Y3, Y5, Y0
+	VFMADD231PS  Y4, Y0, Y5
+	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y5, Y7
+	VADDPS       nvfp4EncodeBF16WholeAVX2<>+0(SB), Y7, Y0
+	VMOVUPS      nvfp4EncodeBF16AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y0, Y0
+	VADDPS       Y0, Y7, Y7
+	VSUBPS       Y0, Y7, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y3, Y0, Y0
+	VMOVAPS      Y0, 192(R9)
+	VMOVAPS      Y1, 160(R9)
+	VMULPS       Y4, Y1, Y0
+	VFNMADD231PS Y3, Y0, Y1
+	VFMADD231PS  Y4, Y1, Y0
+	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y0, Y4
+	VADDPS       nvfp4EncodeBF16WholeAVX2<>+0(SB), Y4, Y1
+	VMOVUPS      nvfp4EncodeBF16AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y1, Y1
+	VADDPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y4, Y1
+	VSUBPS       Y1, Y0, Y0
 	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y0, Y0
 	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y0, Y0
 	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y0, Y0
 	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 192(R9)
-	VMOVAPS      Y1, 160(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y1, Y8
-	VMAXPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y8, Y4
-	VANDPS       nvfp4EncodeBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeBF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y4, Y8
-	VMOVAPS      Y8, Y5
-	VFNMADD231PS Y9, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 224(R9)
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
-	VPADDW       320(R8), Y0, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y7, Y7
+	VMULPS       Y3, Y1, Y1
+	VMOVAPS      Y1, 224(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y5, Y0, Y0
+	VPSRLW       $0x08, Y0, Y1
+	VPADDW       320(R8), Y1, Y1
+	VMOVDQU      Y1, 320(R8)
+	VPAND        nvfp4EncodeBF16BinsAVX2<>+0(SB), Y0, Y0
+	VPSLLD       $0x10, Y4, Y4
+	VPBLENDW     $0xaa, Y4, Y7, Y7
 	VPAND        nvfp4EncodeBF16CodesAVX2<>+0(SB), Y7, Y7
 	VPAND        nvfp4EncodeBF16SignsAVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y7, Y7
-	VPOR         Y1, Y7, Y7
+	VPOR         Y0, Y7, Y7
 	VPSLLD       $0x08, Y7, Y7
 	VPOR         Y7, Y6, Y6
 	VPSRLD       $0x0c, Y6, Y0
@@ -345,54 +343,53 @@ four:
 	VPAND        nvfp4EncodeBF16HighAVX2<>+0(SB), Y1, Y1
 	MOVBQZX      2(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
 	VMOVAPS      Y0, 256(R9)
-	VDIVPS       Y3, Y0, Y0
-	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y0, Y6
-	VMAXPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeBF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
+	VMULPS       Y4, Y0, Y5
+	VFNMADD231PS Y3, Y5, Y0
+	VFMADD231PS  Y4, Y0, Y5
+	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y5, Y6
+	VADDPS       nvfp4EncodeBF16WholeAVX2<>+0(SB), Y6, Y0
+	VMOVUPS      nvfp4EncodeBF16AVX2Magic<>+0(SB), Y7
+	VPERMPS      Y7, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VSUBPS       Y0, Y6, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y3, Y0, Y0
+	VMOVAPS      Y0, 320(R9)
+	VMOVAPS      Y1, 288(R9)
+	VMULPS       Y4, Y1, Y0
+	VFNMADD231PS Y3, Y0, Y1
+	VFMADD231PS  Y4, Y1, Y0
+	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y0, Y4
+	VADDPS       nvfp4EncodeBF16WholeAVX2<>+0(SB), Y4, Y1
+	VMOVUPS      nvfp4EncodeBF16AVX2Magic<>+0(SB), Y7
+	VPERMPS      Y7, Y1, Y1
+	VADDPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y4, Y1
+	VSUBPS       Y1, Y0, Y0
 	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y0, Y0
 	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y0, Y0
 	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y0, Y0
 	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 320(R9)
-	VMOVAPS      Y1, 288(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y1, Y7
-	VMAXPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 352(R9)
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
-	VPADDW       320(R8), Y0, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y7, Y7
-	VPBLENDW     $0xaa, Y7, Y6, Y6
+	VMULPS       Y3, Y1, Y1
+	VMOVAPS      Y1, 352(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y5, Y0, Y0
+	VPSRLW       $0x08, Y0, Y1
+	VPADDW       320(R8), Y1, Y1
+	VMOVDQU      Y1, 320(R8)
+	VPAND        nvfp4EncodeBF16BinsAVX2<>+0(SB), Y0, Y0
+	VPSLLD       $0x10, Y4, Y4
+	VPBLENDW     $0xaa, Y4, Y6, Y6
 	VPAND        nvfp4EncodeBF16CodesAVX2<>+0(SB), Y6, Y6
 	VPAND        nvfp4EncodeBF16SignsAVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y6, Y6
-	VPOR         Y1, Y6, Y6
+	VPOR         Y0, Y6, Y6
 	VMOVDQU      96(CX), Y1
 	VPSRLW       $0x0c, Y1, Y2
 	VPAND        nvfp4EncodeBF16MagnitudesAVX2<>+0(SB), Y1, Y1
@@ -403,54 +400,53 @@ four:
 	VPAND        nvfp4EncodeBF16HighAVX2<>+0(SB), Y1, Y1
 	MOVBQZX      3(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
 	VMOVAPS      Y0, 384(R9)
-	VDIVPS       Y3, Y0, Y0
-	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y0, Y7
-	VMAXPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
+	VMULPS       Y4, Y0, Y5
+	VFNMADD231PS Y3, Y5, Y0
+	VFMADD231PS  Y4, Y0, Y5
+	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y5, Y7
+	VADDPS       nvfp4EncodeBF16WholeAVX2<>+0(SB), Y7, Y0
+	VMOVUPS      nvfp4EncodeBF16AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y0, Y0
+	VADDPS       Y0, Y7, Y7
+	VSUBPS       Y0, Y7, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y3, Y0, Y0
+	VMOVAPS      Y0, 448(R9)
+	VMOVAPS      Y1, 416(R9)
+	VMULPS       Y4, Y1, Y0
+	VFNMADD231PS Y3, Y0, Y1
+	VFMADD231PS  Y4, Y1, Y0
+	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y0, Y4
+	VADDPS       nvfp4EncodeBF16WholeAVX2<>+0(SB), Y4, Y1
+	VMOVUPS      nvfp4EncodeBF16AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y1, Y1
+	VADDPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y4, Y1
+	VSUBPS       Y1, Y0, Y0
 	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y0, Y0
 	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y0, Y0
 	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y0, Y0
 	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 448(R9)
-	VMOVAPS      Y1, 416(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMINPS       nvfp4EncodeBF16SixAVX2<>+0(SB), Y1, Y8
-	VMAXPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y8, Y4
-	VANDPS       nvfp4EncodeBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeBF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y4, Y8
-	VMOVAPS      Y8, Y5
-	VFNMADD231PS Y9, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeBF16OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 480(R9)
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
-	VPADDW       320(R8), Y0, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y7, Y7
+	VMULPS       Y3, Y1, Y1
+	VMOVAPS      Y1, 480(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y5, Y0, Y0
+	VPSRLW       $0x08, Y0, Y1
+	VPADDW       320(R8), Y1, Y1
+	VMOVDQU      Y1, 320(R8)
+	VPAND        nvfp4EncodeBF16BinsAVX2<>+0(SB), Y0, Y0
+	VPSLLD       $0x10, Y4, Y4
+	VPBLENDW     $0xaa, Y4, Y7, Y7
 	VPAND        nvfp4EncodeBF16CodesAVX2<>+0(SB), Y7, Y7
 	VPAND        nvfp4EncodeBF16SignsAVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y7, Y7
-	VPOR         Y1, Y7, Y7
+	VPOR         Y0, Y7, Y7
 	VPSLLD       $0x08, Y7, Y7
 	VPOR         Y7, Y6, Y6
 	VPSRLD       $0x0c, Y6, Y0
@@ -742,26 +738,6 @@ DATA nvfp4EncodeTameBF16SixAVX2<>+24(SB)/4, $0x40c00000
 DATA nvfp4EncodeTameBF16SixAVX2<>+28(SB)/4, $0x40c00000
 GLOBL nvfp4EncodeTameBF16SixAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA nvfp4EncodeTameBF16OctaveAVX2<>+0(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameBF16OctaveAVX2<>+4(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameBF16OctaveAVX2<>+8(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameBF16OctaveAVX2<>+12(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameBF16OctaveAVX2<>+16(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameBF16OctaveAVX2<>+20(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameBF16OctaveAVX2<>+24(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameBF16OctaveAVX2<>+28(SB)/4, $0x7f800000
-GLOBL nvfp4EncodeTameBF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
-
-DATA nvfp4EncodeTameBF16MagicAVX2<>+0(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameBF16MagicAVX2<>+4(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameBF16MagicAVX2<>+8(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameBF16MagicAVX2<>+12(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameBF16MagicAVX2<>+16(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameBF16MagicAVX2<>+20(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameBF16MagicAVX2<>+24(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameBF16MagicAVX2<>+28(SB)/4, $0x4a800002
-GLOBL nvfp4EncodeTameBF16MagicAVX2<>(SB), RODATA|NOPTR, $32
-
 DATA nvfp4EncodeTameBF16AbsAVX2<>+0(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameBF16AbsAVX2<>+4(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameBF16AbsAVX2<>+8(SB)/4, $0x7fffffff
@@ -771,6 +747,26 @@ DATA nvfp4EncodeTameBF16AbsAVX2<>+20(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameBF16AbsAVX2<>+24(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameBF16AbsAVX2<>+28(SB)/4, $0x7fffffff
 GLOBL nvfp4EncodeTameBF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16WholeAVX2<>+0(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameBF16WholeAVX2<>+4(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameBF16WholeAVX2<>+8(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameBF16WholeAVX2<>+12(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameBF16WholeAVX2<>+16(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameBF16WholeAVX2<>+20(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameBF16WholeAVX2<>+24(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameBF16WholeAVX2<>+28(SB)/4, $0x4affffff
+GLOBL nvfp4EncodeTameBF16WholeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameBF16AVX2Magic<>+0(SB)/4, $0x4a800000
+DATA nvfp4EncodeTameBF16AVX2Magic<>+4(SB)/4, $0x4a800000
+DATA nvfp4EncodeTameBF16AVX2Magic<>+8(SB)/4, $0x4b000002
+DATA nvfp4EncodeTameBF16AVX2Magic<>+12(SB)/4, $0x4b000002
+DATA nvfp4EncodeTameBF16AVX2Magic<>+16(SB)/4, $0x4b800004
+DATA nvfp4EncodeTameBF16AVX2Magic<>+20(SB)/4, $0x4b800004
+DATA nvfp4EncodeTameBF16AVX2Magic<>+24(SB)/4, $0x4b800004
+DATA nvfp4EncodeTameBF16AVX2Magic<>+28(SB)/4, $0x4a800000
+GLOBL nvfp4EncodeTameBF16AVX2Magic<>(SB), RODATA|NOPTR, $32
 
 DATA nvfp4EncodeTameBF16FineAVX2<>+0(SB)/4, $0x43800000
 DATA nvfp4EncodeTameBF16FineAVX2<>+4(SB)/4, $0x43800000
@@ -853,120 +849,114 @@ four:
 	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y1, Y1
 	MOVBQZX      (DX), R10
 	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
 	VMOVAPS      Y0, (R9)
-	VDIVPS       Y3, Y0, Y0
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 64(R9)
+	VMULPS       Y4, Y0, Y5
+	VADDPS       nvfp4EncodeTameBF16WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y3, Y5, Y0
+	VFMADD231PS  Y4, Y0, Y5
+	VMOVUPS      nvfp4EncodeTameBF16AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y3, Y6, Y6
+	VMOVAPS      Y6, 64(R9)
 	VMOVAPS      Y1, 32(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMOVAPS      Y1, Y7
-	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 96(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeTameBF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeTameBF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y4
+	VSUBPS       Y4, Y6, Y6
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 96(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y5, Y6, Y6
+	VPOR         320(R8), Y6, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y6, Y6
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y7, Y7
-	VPBLENDW     $0xaa, Y7, Y6, Y6
-	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y6, Y6
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y0, Y0
 	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y2, Y2
-	VPOR         Y2, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VMOVDQU      32(CX), Y1
-	VPSRLW       $0x0c, Y1, Y2
-	VPAND        nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB), Y1, Y1
-	VPXOR        Y0, Y0, Y0
-	VPCMPEQW     Y0, Y1, Y0
-	VPANDN       Y2, Y0, Y2
-	VPSLLD       $0x10, Y1, Y0
-	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y1, Y1
+	VPOR         Y2, Y0, Y0
+	VPOR         Y6, Y0, Y0
+	VMOVDQU      32(CX), Y2
+	VPSRLW       $0x0c, Y2, Y3
+	VPAND        nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB), Y2, Y2
+	VPXOR        Y1, Y1, Y1
+	VPCMPEQW     Y1, Y2, Y1
+	VPANDN       Y3, Y1, Y3
+	VPSLLD       $0x10, Y2, Y1
+	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y2, Y2
 	MOVBQZX      1(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y3
-	VMOVAPS      Y0, 128(R9)
-	VDIVPS       Y3, Y0, Y0
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 192(R9)
-	VMOVAPS      Y1, 160(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y8, Y4
-	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y4, Y8
-	VMOVAPS      Y8, Y5
-	VFNMADD231PS Y9, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS (BX)(R10*4), Y4
+	VBROADCASTSS 512(BX)(R10*4), Y5
+	VMOVAPS      Y1, 128(R9)
+	VMULPS       Y5, Y1, Y6
+	VADDPS       nvfp4EncodeTameBF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFMADD231PS  Y5, Y1, Y6
+	VMOVUPS      nvfp4EncodeTameBF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y4, Y7, Y7
+	VMOVAPS      Y7, 192(R9)
+	VMOVAPS      Y2, 160(R9)
+	VMULPS       Y5, Y2, Y7
+	VADDPS       nvfp4EncodeTameBF16WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y4, Y7, Y2
+	VFMADD231PS  Y5, Y2, Y7
+	VMOVUPS      nvfp4EncodeTameBF16AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y8, Y8
+	VADDPS       Y8, Y7, Y2
+	VSUBPS       Y8, Y2, Y5
+	VSUBPS       Y5, Y7, Y7
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y4, Y5, Y5
 	VMOVAPS      Y5, 224(R9)
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y7, Y7
-	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y2, Y2
-	VPOR         Y2, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeTameBF16DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeTameBF16UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeTameBF16OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeTameBF16AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeTameBF16AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, (SI)
-	VEXTRACTI128 $0x01, Y6, (DI)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y6, Y7, Y7
+	VPOR         320(R8), Y7, Y4
+	VMOVDQU      Y4, 320(R8)
+	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y7, Y7
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VPOR         Y7, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeTameBF16DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameBF16UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeTameBF16OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeTameBF16AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeTameBF16AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, (SI)
+	VEXTRACTI128 $0x01, Y0, (DI)
 	VMOVDQU      64(CX), Y1
 	VPSRLW       $0x0c, Y1, Y2
 	VPAND        nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB), Y1, Y1
@@ -977,120 +967,114 @@ four:
 	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y1, Y1
 	MOVBQZX      2(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
 	VMOVAPS      Y0, 256(R9)
-	VDIVPS       Y3, Y0, Y0
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 320(R9)
+	VMULPS       Y4, Y0, Y5
+	VADDPS       nvfp4EncodeTameBF16WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y3, Y5, Y0
+	VFMADD231PS  Y4, Y0, Y5
+	VMOVUPS      nvfp4EncodeTameBF16AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y3, Y6, Y6
+	VMOVAPS      Y6, 320(R9)
 	VMOVAPS      Y1, 288(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMOVAPS      Y1, Y7
-	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 352(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeTameBF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeTameBF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y4
+	VSUBPS       Y4, Y6, Y6
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 352(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y5, Y6, Y6
+	VPOR         320(R8), Y6, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y6, Y6
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y7, Y7
-	VPBLENDW     $0xaa, Y7, Y6, Y6
-	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y6, Y6
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y0, Y0
 	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y2, Y2
-	VPOR         Y2, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VMOVDQU      96(CX), Y1
-	VPSRLW       $0x0c, Y1, Y2
-	VPAND        nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB), Y1, Y1
-	VPXOR        Y0, Y0, Y0
-	VPCMPEQW     Y0, Y1, Y0
-	VPANDN       Y2, Y0, Y2
-	VPSLLD       $0x10, Y1, Y0
-	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y1, Y1
+	VPOR         Y2, Y0, Y0
+	VPOR         Y6, Y0, Y0
+	VMOVDQU      96(CX), Y2
+	VPSRLW       $0x0c, Y2, Y3
+	VPAND        nvfp4EncodeTameBF16MagnitudesAVX2<>+0(SB), Y2, Y2
+	VPXOR        Y1, Y1, Y1
+	VPCMPEQW     Y1, Y2, Y1
+	VPANDN       Y3, Y1, Y3
+	VPSLLD       $0x10, Y2, Y1
+	VPAND        nvfp4EncodeTameBF16HighAVX2<>+0(SB), Y2, Y2
 	MOVBQZX      3(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y3
-	VMOVAPS      Y0, 384(R9)
-	VDIVPS       Y3, Y0, Y0
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 448(R9)
-	VMOVAPS      Y1, 416(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeTameBF16OneAVX2<>+0(SB), Y8, Y4
-	VANDPS       nvfp4EncodeTameBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameBF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y4, Y8
-	VMOVAPS      Y8, Y5
-	VFNMADD231PS Y9, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS (BX)(R10*4), Y4
+	VBROADCASTSS 512(BX)(R10*4), Y5
+	VMOVAPS      Y1, 384(R9)
+	VMULPS       Y5, Y1, Y6
+	VADDPS       nvfp4EncodeTameBF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFMADD231PS  Y5, Y1, Y6
+	VMOVUPS      nvfp4EncodeTameBF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y4, Y7, Y7
+	VMOVAPS      Y7, 448(R9)
+	VMOVAPS      Y2, 416(R9)
+	VMULPS       Y5, Y2, Y7
+	VADDPS       nvfp4EncodeTameBF16WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y4, Y7, Y2
+	VFMADD231PS  Y5, Y2, Y7
+	VMOVUPS      nvfp4EncodeTameBF16AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y8, Y8
+	VADDPS       Y8, Y7, Y2
+	VSUBPS       Y8, Y2, Y5
+	VSUBPS       Y5, Y7, Y7
+	VANDPS       nvfp4EncodeTameBF16AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeTameBF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y4, Y5, Y5
 	VMOVAPS      Y5, 480(R9)
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y7, Y7
-	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y2, Y2
-	VPOR         Y2, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeTameBF16DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeTameBF16UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeTameBF16OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeTameBF16AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeTameBF16AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, 16(SI)
-	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y6, Y7, Y7
+	VPOR         320(R8), Y7, Y4
+	VMOVDQU      Y4, 320(R8)
+	VPAND        nvfp4EncodeTameBF16BinsAVX2<>+0(SB), Y7, Y7
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeTameBF16CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameBF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VPOR         Y7, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeTameBF16DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameBF16UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeTameBF16OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeTameBF16AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeTameBF16AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, 16(SI)
+	VEXTRACTI128 $0x01, Y0, 16(DI)
 	VMOVUPD      (R8), Y0
 	VMOVUPD      64(R8), Y1
 	VMOVUPD      128(R8), Y2
@@ -1368,26 +1352,6 @@ DATA nvfp4EncodeCalmBF16SixAVX2<>+24(SB)/4, $0x40c00000
 DATA nvfp4EncodeCalmBF16SixAVX2<>+28(SB)/4, $0x40c00000
 GLOBL nvfp4EncodeCalmBF16SixAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmBF16OctaveAVX2<>+4(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmBF16OctaveAVX2<>+8(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmBF16OctaveAVX2<>+12(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmBF16OctaveAVX2<>+16(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmBF16OctaveAVX2<>+20(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmBF16OctaveAVX2<>+24(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmBF16OctaveAVX2<>+28(SB)/4, $0x7f800000
-GLOBL nvfp4EncodeCalmBF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
-
-DATA nvfp4EncodeCalmBF16MagicAVX2<>+0(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmBF16MagicAVX2<>+4(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmBF16MagicAVX2<>+8(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmBF16MagicAVX2<>+12(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmBF16MagicAVX2<>+16(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmBF16MagicAVX2<>+20(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmBF16MagicAVX2<>+24(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmBF16MagicAVX2<>+28(SB)/4, $0x4a800002
-GLOBL nvfp4EncodeCalmBF16MagicAVX2<>(SB), RODATA|NOPTR, $32
-
 DATA nvfp4EncodeCalmBF16AbsAVX2<>+0(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmBF16AbsAVX2<>+4(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmBF16AbsAVX2<>+8(SB)/4, $0x7fffffff
@@ -1397,6 +1361,26 @@ DATA nvfp4EncodeCalmBF16AbsAVX2<>+20(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmBF16AbsAVX2<>+24(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmBF16AbsAVX2<>+28(SB)/4, $0x7fffffff
 GLOBL nvfp4EncodeCalmBF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16WholeAVX2<>+0(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmBF16WholeAVX2<>+4(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmBF16WholeAVX2<>+8(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmBF16WholeAVX2<>+12(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmBF16WholeAVX2<>+16(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmBF16WholeAVX2<>+20(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmBF16WholeAVX2<>+24(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmBF16WholeAVX2<>+28(SB)/4, $0x4affffff
+GLOBL nvfp4EncodeCalmBF16WholeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmBF16AVX2Magic<>+0(SB)/4, $0x4a800000
+DATA nvfp4EncodeCalmBF16AVX2Magic<>+4(SB)/4, $0x4a800000
+DATA nvfp4EncodeCalmBF16AVX2Magic<>+8(SB)/4, $0x4b000002
+DATA nvfp4EncodeCalmBF16AVX2Magic<>+12(SB)/4, $0x4b000002
+DATA nvfp4EncodeCalmBF16AVX2Magic<>+16(SB)/4, $0x4b800004
+DATA nvfp4EncodeCalmBF16AVX2Magic<>+20(SB)/4, $0x4b800004
+DATA nvfp4EncodeCalmBF16AVX2Magic<>+24(SB)/4, $0x4b800004
+DATA nvfp4EncodeCalmBF16AVX2Magic<>+28(SB)/4, $0x4a800000
+GLOBL nvfp4EncodeCalmBF16AVX2Magic<>(SB), RODATA|NOPTR, $32
 
 DATA nvfp4EncodeCalmBF16FineAVX2<>+0(SB)/4, $0x43800000
 DATA nvfp4EncodeCalmBF16FineAVX2<>+4(SB)/4, $0x43800000
@@ -1479,120 +1463,114 @@ four:
 	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y1, Y1
 	MOVBQZX      (DX), R10
 	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
 	VMOVAPS      Y0, (R9)
-	VDIVPS       Y3, Y0, Y0
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 64(R9)
+	VMULPS       Y4, Y0, Y5
+	VADDPS       nvfp4EncodeCalmBF16WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y3, Y5, Y0
+	VFMADD231PS  Y4, Y0, Y5
+	VMOVUPS      nvfp4EncodeCalmBF16AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y3, Y6, Y6
+	VMOVAPS      Y6, 64(R9)
 	VMOVAPS      Y1, 32(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMOVAPS      Y1, Y7
-	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 96(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeCalmBF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeCalmBF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y4
+	VSUBPS       Y4, Y6, Y6
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 96(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y5, Y6, Y6
+	VPOR         320(R8), Y6, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y6, Y6
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y7, Y7
-	VPBLENDW     $0xaa, Y7, Y6, Y6
-	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y6, Y6
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y0, Y0
 	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y2, Y2
-	VPOR         Y2, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VMOVDQU      32(CX), Y1
-	VPSRLW       $0x0c, Y1, Y2
-	VPAND        nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB), Y1, Y1
-	VPXOR        Y0, Y0, Y0
-	VPCMPEQW     Y0, Y1, Y0
-	VPANDN       Y2, Y0, Y2
-	VPSLLD       $0x10, Y1, Y0
-	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y1, Y1
+	VPOR         Y2, Y0, Y0
+	VPOR         Y6, Y0, Y0
+	VMOVDQU      32(CX), Y2
+	VPSRLW       $0x0c, Y2, Y3
+	VPAND        nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB), Y2, Y2
+	VPXOR        Y1, Y1, Y1
+	VPCMPEQW     Y1, Y2, Y1
+	VPANDN       Y3, Y1, Y3
+	VPSLLD       $0x10, Y2, Y1
+	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y2, Y2
 	MOVBQZX      1(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y3
-	VMOVAPS      Y0, 128(R9)
-	VDIVPS       Y3, Y0, Y0
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 192(R9)
-	VMOVAPS      Y1, 160(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y8, Y4
-	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y4, Y8
-	VMOVAPS      Y8, Y5
-	VFNMADD231PS Y9, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS (BX)(R10*4), Y4
+	VBROADCASTSS 512(BX)(R10*4), Y5
+	VMOVAPS      Y1, 128(R9)
+	VMULPS       Y5, Y1, Y6
+	VADDPS       nvfp4EncodeCalmBF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFMADD231PS  Y5, Y1, Y6
+	VMOVUPS      nvfp4EncodeCalmBF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y4, Y7, Y7
+	VMOVAPS      Y7, 192(R9)
+	VMOVAPS      Y2, 160(R9)
+	VMULPS       Y5, Y2, Y7
+	VADDPS       nvfp4EncodeCalmBF16WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y4, Y7, Y2
+	VFMADD231PS  Y5, Y2, Y7
+	VMOVUPS      nvfp4EncodeCalmBF16AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y8, Y8
+	VADDPS       Y8, Y7, Y2
+	VSUBPS       Y8, Y2, Y5
+	VSUBPS       Y5, Y7, Y7
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y4, Y5, Y5
 	VMOVAPS      Y5, 224(R9)
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y7, Y7
-	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y2, Y2
-	VPOR         Y2, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeCalmBF16DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeCalmBF16UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeCalmBF16OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeCalmBF16AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeCalmBF16AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, (SI)
-	VEXTRACTI128 $0x01, Y6, (DI)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y6, Y7, Y7
+	VPOR         320(R8), Y7, Y4
+	VMOVDQU      Y4, 320(R8)
+	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y7, Y7
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VPOR         Y7, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeCalmBF16DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmBF16UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeCalmBF16OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeCalmBF16AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeCalmBF16AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, (SI)
+	VEXTRACTI128 $0x01, Y0, (DI)
 	VMOVDQU      64(CX), Y1
 	VPSRLW       $0x0c, Y1, Y2
 	VPAND        nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB), Y1, Y1
@@ -1603,120 +1581,114 @@ four:
 	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y1, Y1
 	MOVBQZX      2(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
 	VMOVAPS      Y0, 256(R9)
-	VDIVPS       Y3, Y0, Y0
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 320(R9)
+	VMULPS       Y4, Y0, Y5
+	VADDPS       nvfp4EncodeCalmBF16WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y3, Y5, Y0
+	VFMADD231PS  Y4, Y0, Y5
+	VMOVUPS      nvfp4EncodeCalmBF16AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y3, Y6, Y6
+	VMOVAPS      Y6, 320(R9)
 	VMOVAPS      Y1, 288(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMOVAPS      Y1, Y7
-	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 352(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeCalmBF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeCalmBF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y4
+	VSUBPS       Y4, Y6, Y6
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 352(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y5, Y6, Y6
+	VPOR         320(R8), Y6, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y6, Y6
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y7, Y7
-	VPBLENDW     $0xaa, Y7, Y6, Y6
-	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y6, Y6
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y0, Y0
 	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y2, Y2
-	VPOR         Y2, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VMOVDQU      96(CX), Y1
-	VPSRLW       $0x0c, Y1, Y2
-	VPAND        nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB), Y1, Y1
-	VPXOR        Y0, Y0, Y0
-	VPCMPEQW     Y0, Y1, Y0
-	VPANDN       Y2, Y0, Y2
-	VPSLLD       $0x10, Y1, Y0
-	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y1, Y1
+	VPOR         Y2, Y0, Y0
+	VPOR         Y6, Y0, Y0
+	VMOVDQU      96(CX), Y2
+	VPSRLW       $0x0c, Y2, Y3
+	VPAND        nvfp4EncodeCalmBF16MagnitudesAVX2<>+0(SB), Y2, Y2
+	VPXOR        Y1, Y1, Y1
+	VPCMPEQW     Y1, Y2, Y1
+	VPANDN       Y3, Y1, Y3
+	VPSLLD       $0x10, Y2, Y1
+	VPAND        nvfp4EncodeCalmBF16HighAVX2<>+0(SB), Y2, Y2
 	MOVBQZX      3(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y3
-	VMOVAPS      Y0, 384(R9)
-	VDIVPS       Y3, Y0, Y0
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y3, Y5, Y5
-	VMOVAPS      Y5, 448(R9)
-	VMOVAPS      Y1, 416(R9)
-	VDIVPS       Y3, Y1, Y1
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeCalmBF16OneAVX2<>+0(SB), Y8, Y4
-	VANDPS       nvfp4EncodeCalmBF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmBF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y4, Y8
-	VMOVAPS      Y8, Y5
-	VFNMADD231PS Y9, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VSUBPS       Y5, Y1, Y1
-	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS (BX)(R10*4), Y4
+	VBROADCASTSS 512(BX)(R10*4), Y5
+	VMOVAPS      Y1, 384(R9)
+	VMULPS       Y5, Y1, Y6
+	VADDPS       nvfp4EncodeCalmBF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFMADD231PS  Y5, Y1, Y6
+	VMOVUPS      nvfp4EncodeCalmBF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y4, Y7, Y7
+	VMOVAPS      Y7, 448(R9)
+	VMOVAPS      Y2, 416(R9)
+	VMULPS       Y5, Y2, Y7
+	VADDPS       nvfp4EncodeCalmBF16WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y4, Y7, Y2
+	VFMADD231PS  Y5, Y2, Y7
+	VMOVUPS      nvfp4EncodeCalmBF16AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y8, Y8
+	VADDPS       Y8, Y7, Y2
+	VSUBPS       Y8, Y2, Y5
+	VSUBPS       Y5, Y7, Y7
+	VANDPS       nvfp4EncodeCalmBF16AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeCalmBF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y4, Y5, Y5
 	VMOVAPS      Y5, 480(R9)
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y7, Y7
-	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y2, Y2
-	VPOR         Y2, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeCalmBF16DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeCalmBF16UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeCalmBF16OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeCalmBF16AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeCalmBF16AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, 16(SI)
-	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y6, Y7, Y7
+	VPOR         320(R8), Y7, Y4
+	VMOVDQU      Y4, 320(R8)
+	VPAND        nvfp4EncodeCalmBF16BinsAVX2<>+0(SB), Y7, Y7
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeCalmBF16CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmBF16SignsAVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VPOR         Y7, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeCalmBF16DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmBF16UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeCalmBF16OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeCalmBF16AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeCalmBF16AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, 16(SI)
+	VEXTRACTI128 $0x01, Y0, 16(DI)
 	VMOVUPD      (R8), Y0
 	VMOVUPD      64(R8), Y1
 	VMOVUPD      128(R8), Y2
@@ -1962,26 +1934,6 @@ DATA nvfp4EncodeF16SixAVX2<>+24(SB)/4, $0x40c00000
 DATA nvfp4EncodeF16SixAVX2<>+28(SB)/4, $0x40c00000
 GLOBL nvfp4EncodeF16SixAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA nvfp4EncodeF16OctaveAVX2<>+0(SB)/4, $0x7f800000
-DATA nvfp4EncodeF16OctaveAVX2<>+4(SB)/4, $0x7f800000
-DATA nvfp4EncodeF16OctaveAVX2<>+8(SB)/4, $0x7f800000
-DATA nvfp4EncodeF16OctaveAVX2<>+12(SB)/4, $0x7f800000
-DATA nvfp4EncodeF16OctaveAVX2<>+16(SB)/4, $0x7f800000
-DATA nvfp4EncodeF16OctaveAVX2<>+20(SB)/4, $0x7f800000
-DATA nvfp4EncodeF16OctaveAVX2<>+24(SB)/4, $0x7f800000
-DATA nvfp4EncodeF16OctaveAVX2<>+28(SB)/4, $0x7f800000
-GLOBL nvfp4EncodeF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
-
-DATA nvfp4EncodeF16MagicAVX2<>+0(SB)/4, $0x4a800002
-DATA nvfp4EncodeF16MagicAVX2<>+4(SB)/4, $0x4a800002
-DATA nvfp4EncodeF16MagicAVX2<>+8(SB)/4, $0x4a800002
-DATA nvfp4EncodeF16MagicAVX2<>+12(SB)/4, $0x4a800002
-DATA nvfp4EncodeF16MagicAVX2<>+16(SB)/4, $0x4a800002
-DATA nvfp4EncodeF16MagicAVX2<>+20(SB)/4, $0x4a800002
-DATA nvfp4EncodeF16MagicAVX2<>+24(SB)/4, $0x4a800002
-DATA nvfp4EncodeF16MagicAVX2<>+28(SB)/4, $0x4a800002
-GLOBL nvfp4EncodeF16MagicAVX2<>(SB), RODATA|NOPTR, $32
-
 DATA nvfp4EncodeF16AbsAVX2<>+0(SB)/4, $0x7fffffff
 DATA nvfp4EncodeF16AbsAVX2<>+4(SB)/4, $0x7fffffff
 DATA nvfp4EncodeF16AbsAVX2<>+8(SB)/4, $0x7fffffff
@@ -1991,6 +1943,26 @@ DATA nvfp4EncodeF16AbsAVX2<>+20(SB)/4, $0x7fffffff
 DATA nvfp4EncodeF16AbsAVX2<>+24(SB)/4, $0x7fffffff
 DATA nvfp4EncodeF16AbsAVX2<>+28(SB)/4, $0x7fffffff
 GLOBL nvfp4EncodeF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeF16WholeAVX2<>+0(SB)/4, $0x4affffff
+DATA nvfp4EncodeF16WholeAVX2<>+4(SB)/4, $0x4affffff
+DATA nvfp4EncodeF16WholeAVX2<>+8(SB)/4, $0x4affffff
+DATA nvfp4EncodeF16WholeAVX2<>+12(SB)/4, $0x4affffff
+DATA nvfp4EncodeF16WholeAVX2<>+16(SB)/4, $0x4affffff
+DATA nvfp4EncodeF16WholeAVX2<>+20(SB)/4, $0x4affffff
+DATA nvfp4EncodeF16WholeAVX2<>+24(SB)/4, $0x4affffff
+DATA nvfp4EncodeF16WholeAVX2<>+28(SB)/4, $0x4affffff
+GLOBL nvfp4EncodeF16WholeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeF16AVX2Magic<>+0(SB)/4, $0x4a800000
+DATA nvfp4EncodeF16AVX2Magic<>+4(SB)/4, $0x4a800000
+DATA nvfp4EncodeF16AVX2Magic<>+8(SB)/4, $0x4b000002
+DATA nvfp4EncodeF16AVX2Magic<>+12(SB)/4, $0x4b000002
+DATA nvfp4EncodeF16AVX2Magic<>+16(SB)/4, $0x4b800004
+DATA nvfp4EncodeF16AVX2Magic<>+20(SB)/4, $0x4b800004
+DATA nvfp4EncodeF16AVX2Magic<>+24(SB)/4, $0x4b800004
+DATA nvfp4EncodeF16AVX2Magic<>+28(SB)/4, $0x4a800000
+GLOBL nvfp4EncodeF16AVX2Magic<>(SB), RODATA|NOPTR, $32
 
 DATA nvfp4EncodeF16FineAVX2<>+0(SB)/4, $0x43800000
 DATA nvfp4EncodeF16FineAVX2<>+4(SB)/4, $0x43800000
@@ -2071,66 +2043,65 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      (DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, (R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y0, Y6
-	VMAXPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y0, Y0
-	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 64(R9)
-	VPSRLD       $0x1c, Y1, Y4
-	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 32(R9)
-	VDIVPS       Y2, Y1, Y1
 	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
+	VPCMPEQD     Y5, Y0, Y5
 	VPANDN       Y4, Y5, Y4
-	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y1, Y8
-	VMAXPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 96(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
+	VMOVAPS      Y0, (R9)
+	VMULPS       Y3, Y0, Y5
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y5, Y6
+	VADDPS       nvfp4EncodeF16WholeAVX2<>+0(SB), Y6, Y0
+	VMOVUPS      nvfp4EncodeF16AVX2Magic<>+0(SB), Y7
+	VPERMPS      Y7, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VSUBPS       Y0, Y6, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y0, Y0
+	VMOVAPS      Y0, 64(R9)
+	VPSRLD       $0x1c, Y1, Y0
+	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y7, Y7, Y7
+	VPCMPEQD     Y7, Y1, Y7
+	VPANDN       Y0, Y7, Y0
+	VMOVAPS      Y1, 32(R9)
+	VMULPS       Y3, Y1, Y7
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y7, Y3
+	VADDPS       nvfp4EncodeF16WholeAVX2<>+0(SB), Y3, Y1
+	VMOVUPS      nvfp4EncodeF16AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y1, Y7, Y7
+	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y7, Y7
+	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y1, Y1
+	VMOVAPS      Y1, 96(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y0, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPSRLW       $0x08, Y7, Y0
 	VPADDW       320(R8), Y0, Y0
 	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeF16BinsAVX2<>+0(SB), Y7, Y7
+	VPSLLD       $0x10, Y3, Y3
+	VPBLENDW     $0xaa, Y3, Y6, Y6
 	VPAND        nvfp4EncodeF16CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
+	VPAND        nvfp4EncodeF16SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y6, Y6
+	VPOR         Y7, Y6, Y6
 	VCVTPH2PS    32(CX), Y1
 	VCVTPH2PS    48(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -2139,66 +2110,65 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      1(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 128(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y0, Y7
-	VMAXPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y0, Y0
-	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 192(R9)
-	VPSRLD       $0x1c, Y1, Y4
-	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 160(R9)
-	VDIVPS       Y2, Y1, Y1
 	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
+	VPCMPEQD     Y5, Y0, Y5
 	VPANDN       Y4, Y5, Y4
-	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y1, Y9
-	VMAXPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeF16MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 224(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
+	VMOVAPS      Y0, 128(R9)
+	VMULPS       Y3, Y0, Y5
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y5, Y7
+	VADDPS       nvfp4EncodeF16WholeAVX2<>+0(SB), Y7, Y0
+	VMOVUPS      nvfp4EncodeF16AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y0, Y0
+	VADDPS       Y0, Y7, Y7
+	VSUBPS       Y0, Y7, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y0, Y0
+	VMOVAPS      Y0, 192(R9)
+	VPSRLD       $0x1c, Y1, Y0
+	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y8, Y8, Y8
+	VPCMPEQD     Y8, Y1, Y8
+	VPANDN       Y0, Y8, Y0
+	VMOVAPS      Y1, 160(R9)
+	VMULPS       Y3, Y1, Y8
+	VFNMADD231PS Y2, Y8, Y1
+	VFMADD231PS  Y3, Y1, Y8
+	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y8, Y3
+	VADDPS       nvfp4EncodeF16WholeAVX2<>+0(SB), Y3, Y1
+	VMOVUPS      nvfp4EncodeF16AVX2Magic<>+0(SB), Y9
+	VPERMPS      Y9, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y1, Y8, Y8
+	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y8, Y8
+	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y2, Y1, Y1
+	VMOVAPS      Y1, 224(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y0, Y4, Y4
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y5, Y8, Y8
+	VPSRLW       $0x08, Y8, Y0
 	VPADDW       320(R8), Y0, Y0
 	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeF16BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y3, Y3
+	VPBLENDW     $0xaa, Y3, Y7, Y7
 	VPAND        nvfp4EncodeF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
+	VPAND        nvfp4EncodeF16SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y7, Y7
+	VPOR         Y8, Y7, Y7
 	VPSLLD       $0x08, Y7, Y7
 	VPOR         Y7, Y6, Y6
 	VPSRLD       $0x0c, Y6, Y0
@@ -2221,66 +2191,65 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      2(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 256(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y0, Y6
-	VMAXPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y0, Y0
-	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 320(R9)
-	VPSRLD       $0x1c, Y1, Y4
-	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 288(R9)
-	VDIVPS       Y2, Y1, Y1
 	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
+	VPCMPEQD     Y5, Y0, Y5
 	VPANDN       Y4, Y5, Y4
-	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y1, Y8
-	VMAXPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 352(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
+	VMOVAPS      Y0, 256(R9)
+	VMULPS       Y3, Y0, Y5
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y5, Y6
+	VADDPS       nvfp4EncodeF16WholeAVX2<>+0(SB), Y6, Y0
+	VMOVUPS      nvfp4EncodeF16AVX2Magic<>+0(SB), Y7
+	VPERMPS      Y7, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VSUBPS       Y0, Y6, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y0, Y0
+	VMOVAPS      Y0, 320(R9)
+	VPSRLD       $0x1c, Y1, Y0
+	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y7, Y7, Y7
+	VPCMPEQD     Y7, Y1, Y7
+	VPANDN       Y0, Y7, Y0
+	VMOVAPS      Y1, 288(R9)
+	VMULPS       Y3, Y1, Y7
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y7, Y3
+	VADDPS       nvfp4EncodeF16WholeAVX2<>+0(SB), Y3, Y1
+	VMOVUPS      nvfp4EncodeF16AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y1, Y7, Y7
+	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y7, Y7
+	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y1, Y1
+	VMOVAPS      Y1, 352(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y0, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPSRLW       $0x08, Y7, Y0
 	VPADDW       320(R8), Y0, Y0
 	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeF16BinsAVX2<>+0(SB), Y7, Y7
+	VPSLLD       $0x10, Y3, Y3
+	VPBLENDW     $0xaa, Y3, Y6, Y6
 	VPAND        nvfp4EncodeF16CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
+	VPAND        nvfp4EncodeF16SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y6, Y6
+	VPOR         Y7, Y6, Y6
 	VCVTPH2PS    96(CX), Y1
 	VCVTPH2PS    112(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -2289,66 +2258,65 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      3(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 384(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y0, Y7
-	VMAXPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y0, Y0
-	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 448(R9)
-	VPSRLD       $0x1c, Y1, Y4
-	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 416(R9)
-	VDIVPS       Y2, Y1, Y1
 	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
+	VPCMPEQD     Y5, Y0, Y5
 	VPANDN       Y4, Y5, Y4
-	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y1, Y9
-	VMAXPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeF16MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 480(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
+	VMOVAPS      Y0, 384(R9)
+	VMULPS       Y3, Y0, Y5
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y5, Y7
+	VADDPS       nvfp4EncodeF16WholeAVX2<>+0(SB), Y7, Y0
+	VMOVUPS      nvfp4EncodeF16AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y0, Y0
+	VADDPS       Y0, Y7, Y7
+	VSUBPS       Y0, Y7, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y0, Y0
+	VMOVAPS      Y0, 448(R9)
+	VPSRLD       $0x1c, Y1, Y0
+	VPAND        nvfp4EncodeF16AbsAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y8, Y8, Y8
+	VPCMPEQD     Y8, Y1, Y8
+	VPANDN       Y0, Y8, Y0
+	VMOVAPS      Y1, 416(R9)
+	VMULPS       Y3, Y1, Y8
+	VFNMADD231PS Y2, Y8, Y1
+	VFMADD231PS  Y3, Y1, Y8
+	VMINPS       nvfp4EncodeF16SixAVX2<>+0(SB), Y8, Y3
+	VADDPS       nvfp4EncodeF16WholeAVX2<>+0(SB), Y3, Y1
+	VMOVUPS      nvfp4EncodeF16AVX2Magic<>+0(SB), Y9
+	VPERMPS      Y9, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y1, Y8, Y8
+	VANDPS       nvfp4EncodeF16AbsAVX2<>+0(SB), Y8, Y8
+	VMINPS       nvfp4EncodeF16OneAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeF16FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y2, Y1, Y1
+	VMOVAPS      Y1, 480(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y0, Y4, Y4
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y5, Y8, Y8
+	VPSRLW       $0x08, Y8, Y0
 	VPADDW       320(R8), Y0, Y0
 	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeF16BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y3, Y3
+	VPBLENDW     $0xaa, Y3, Y7, Y7
 	VPAND        nvfp4EncodeF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
+	VPAND        nvfp4EncodeF16SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y7, Y7
+	VPOR         Y8, Y7, Y7
 	VPSLLD       $0x08, Y7, Y7
 	VPOR         Y7, Y6, Y6
 	VPSRLD       $0x0c, Y6, Y0
@@ -2640,26 +2608,6 @@ DATA nvfp4EncodeTameF16SixAVX2<>+24(SB)/4, $0x40c00000
 DATA nvfp4EncodeTameF16SixAVX2<>+28(SB)/4, $0x40c00000
 GLOBL nvfp4EncodeTameF16SixAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA nvfp4EncodeTameF16OctaveAVX2<>+0(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF16OctaveAVX2<>+4(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF16OctaveAVX2<>+8(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF16OctaveAVX2<>+12(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF16OctaveAVX2<>+16(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF16OctaveAVX2<>+20(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF16OctaveAVX2<>+24(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF16OctaveAVX2<>+28(SB)/4, $0x7f800000
-GLOBL nvfp4EncodeTameF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
-
-DATA nvfp4EncodeTameF16MagicAVX2<>+0(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF16MagicAVX2<>+4(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF16MagicAVX2<>+8(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF16MagicAVX2<>+12(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF16MagicAVX2<>+16(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF16MagicAVX2<>+20(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF16MagicAVX2<>+24(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF16MagicAVX2<>+28(SB)/4, $0x4a800002
-GLOBL nvfp4EncodeTameF16MagicAVX2<>(SB), RODATA|NOPTR, $32
-
 DATA nvfp4EncodeTameF16AbsAVX2<>+0(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameF16AbsAVX2<>+4(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameF16AbsAVX2<>+8(SB)/4, $0x7fffffff
@@ -2669,6 +2617,26 @@ DATA nvfp4EncodeTameF16AbsAVX2<>+20(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameF16AbsAVX2<>+24(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameF16AbsAVX2<>+28(SB)/4, $0x7fffffff
 GLOBL nvfp4EncodeTameF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16WholeAVX2<>+0(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF16WholeAVX2<>+4(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF16WholeAVX2<>+8(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF16WholeAVX2<>+12(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF16WholeAVX2<>+16(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF16WholeAVX2<>+20(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF16WholeAVX2<>+24(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF16WholeAVX2<>+28(SB)/4, $0x4affffff
+GLOBL nvfp4EncodeTameF16WholeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF16AVX2Magic<>+0(SB)/4, $0x4a800000
+DATA nvfp4EncodeTameF16AVX2Magic<>+4(SB)/4, $0x4a800000
+DATA nvfp4EncodeTameF16AVX2Magic<>+8(SB)/4, $0x4b000002
+DATA nvfp4EncodeTameF16AVX2Magic<>+12(SB)/4, $0x4b000002
+DATA nvfp4EncodeTameF16AVX2Magic<>+16(SB)/4, $0x4b800004
+DATA nvfp4EncodeTameF16AVX2Magic<>+20(SB)/4, $0x4b800004
+DATA nvfp4EncodeTameF16AVX2Magic<>+24(SB)/4, $0x4b800004
+DATA nvfp4EncodeTameF16AVX2Magic<>+28(SB)/4, $0x4a800000
+GLOBL nvfp4EncodeTameF16AVX2Magic<>(SB), RODATA|NOPTR, $32
 
 DATA nvfp4EncodeTameF16FineAVX2<>+0(SB)/4, $0x43800000
 DATA nvfp4EncodeTameF16FineAVX2<>+4(SB)/4, $0x43800000
@@ -2749,142 +2717,136 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      (DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y0, Y5
+	VPANDN       Y4, Y5, Y4
 	VMOVAPS      Y0, (R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 64(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VMULPS       Y3, Y0, Y5
+	VADDPS       nvfp4EncodeTameF16WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMOVUPS      nvfp4EncodeTameF16AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, 64(R9)
+	VPSRLD       $0x1c, Y1, Y6
 	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y7, Y7, Y7
+	VPCMPEQD     Y7, Y1, Y7
+	VPANDN       Y6, Y7, Y6
 	VMOVAPS      Y1, 32(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 96(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
+	VMULPS       Y3, Y1, Y7
+	VADDPS       nvfp4EncodeTameF16WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      nvfp4EncodeTameF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y8, Y8
+	VADDPS       Y8, Y7, Y1
+	VSUBPS       Y8, Y1, Y3
+	VSUBPS       Y3, Y7, Y7
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, 96(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPOR         320(R8), Y7, Y2
+	VMOVDQU      Y2, 320(R8)
+	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y7, Y7
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
-	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VCVTPH2PS    32(CX), Y1
-	VCVTPH2PS    48(CX), Y2
-	VSHUFPS      $0x88, Y2, Y1, Y0
-	VSHUFPS      $0xdd, Y2, Y1, Y1
-	VPERMPD      $0xd8, Y0, Y0
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VPOR         Y7, Y0, Y0
+	VCVTPH2PS    32(CX), Y2
+	VCVTPH2PS    48(CX), Y3
+	VSHUFPS      $0x88, Y3, Y2, Y1
+	VSHUFPS      $0xdd, Y3, Y2, Y2
 	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
 	MOVBQZX      1(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
-	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 128(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 192(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
+	VPSRLD       $0x1c, Y1, Y5
 	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 160(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y9
-	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 224(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
-	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeTameF16DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeTameF16UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeTameF16OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeTameF16AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeTameF16AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, (SI)
-	VEXTRACTI128 $0x01, Y6, (DI)
+	VPXOR        Y6, Y6, Y6
+	VPCMPEQD     Y6, Y1, Y6
+	VPANDN       Y5, Y6, Y5
+	VMOVAPS      Y1, 128(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeTameF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeTameF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VMOVAPS      Y7, 192(R9)
+	VPSRLD       $0x1c, Y2, Y7
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y2, Y2
+	VPXOR        Y8, Y8, Y8
+	VPCMPEQD     Y8, Y2, Y8
+	VPANDN       Y7, Y8, Y7
+	VMOVAPS      Y2, 160(R9)
+	VMULPS       Y4, Y2, Y8
+	VADDPS       nvfp4EncodeTameF16WholeAVX2<>+0(SB), Y8, Y9
+	VFNMADD231PS Y3, Y8, Y2
+	VFMADD231PS  Y4, Y2, Y8
+	VMOVUPS      nvfp4EncodeTameF16AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y9, Y9
+	VADDPS       Y9, Y8, Y2
+	VSUBPS       Y9, Y2, Y4
+	VSUBPS       Y4, Y8, Y8
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 224(R9)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y6, Y8, Y8
+	VPOR         320(R8), Y8, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y5, Y5
+	VPOR         Y5, Y1, Y1
+	VPOR         Y8, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeTameF16DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF16UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeTameF16OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeTameF16AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeTameF16AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, (SI)
+	VEXTRACTI128 $0x01, Y0, (DI)
 	VCVTPH2PS    64(CX), Y1
 	VCVTPH2PS    80(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -2893,142 +2855,136 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      2(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y0, Y5
+	VPANDN       Y4, Y5, Y4
 	VMOVAPS      Y0, 256(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 320(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VMULPS       Y3, Y0, Y5
+	VADDPS       nvfp4EncodeTameF16WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMOVUPS      nvfp4EncodeTameF16AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, 320(R9)
+	VPSRLD       $0x1c, Y1, Y6
 	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y7, Y7, Y7
+	VPCMPEQD     Y7, Y1, Y7
+	VPANDN       Y6, Y7, Y6
 	VMOVAPS      Y1, 288(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 352(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
+	VMULPS       Y3, Y1, Y7
+	VADDPS       nvfp4EncodeTameF16WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      nvfp4EncodeTameF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y8, Y8
+	VADDPS       Y8, Y7, Y1
+	VSUBPS       Y8, Y1, Y3
+	VSUBPS       Y3, Y7, Y7
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, 352(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPOR         320(R8), Y7, Y2
+	VMOVDQU      Y2, 320(R8)
+	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y7, Y7
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
-	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VCVTPH2PS    96(CX), Y1
-	VCVTPH2PS    112(CX), Y2
-	VSHUFPS      $0x88, Y2, Y1, Y0
-	VSHUFPS      $0xdd, Y2, Y1, Y1
-	VPERMPD      $0xd8, Y0, Y0
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VPOR         Y7, Y0, Y0
+	VCVTPH2PS    96(CX), Y2
+	VCVTPH2PS    112(CX), Y3
+	VSHUFPS      $0x88, Y3, Y2, Y1
+	VSHUFPS      $0xdd, Y3, Y2, Y2
 	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
 	MOVBQZX      3(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
-	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 384(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 448(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
+	VPSRLD       $0x1c, Y1, Y5
 	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 416(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y9
-	VMAXPS       nvfp4EncodeTameF16OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeTameF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeTameF16MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 480(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
-	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeTameF16DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeTameF16UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeTameF16OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeTameF16AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeTameF16AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, 16(SI)
-	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VPXOR        Y6, Y6, Y6
+	VPCMPEQD     Y6, Y1, Y6
+	VPANDN       Y5, Y6, Y5
+	VMOVAPS      Y1, 384(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeTameF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeTameF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VMOVAPS      Y7, 448(R9)
+	VPSRLD       $0x1c, Y2, Y7
+	VPAND        nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y2, Y2
+	VPXOR        Y8, Y8, Y8
+	VPCMPEQD     Y8, Y2, Y8
+	VPANDN       Y7, Y8, Y7
+	VMOVAPS      Y2, 416(R9)
+	VMULPS       Y4, Y2, Y8
+	VADDPS       nvfp4EncodeTameF16WholeAVX2<>+0(SB), Y8, Y9
+	VFNMADD231PS Y3, Y8, Y2
+	VFMADD231PS  Y4, Y2, Y8
+	VMOVUPS      nvfp4EncodeTameF16AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y9, Y9
+	VADDPS       Y9, Y8, Y2
+	VSUBPS       Y9, Y2, Y4
+	VSUBPS       Y4, Y8, Y8
+	VANDPS       nvfp4EncodeTameF16AbsAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeTameF16FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 480(R9)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y6, Y8, Y8
+	VPOR         320(R8), Y8, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeTameF16BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeTameF16CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF16SignsAVX2<>+0(SB), Y5, Y5
+	VPOR         Y5, Y1, Y1
+	VPOR         Y8, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeTameF16DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF16UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeTameF16OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeTameF16AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeTameF16AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, 16(SI)
+	VEXTRACTI128 $0x01, Y0, 16(DI)
 	VMOVUPD      (R8), Y0
 	VMOVUPD      64(R8), Y1
 	VMOVUPD      128(R8), Y2
@@ -3306,26 +3262,6 @@ DATA nvfp4EncodeCalmF16SixAVX2<>+24(SB)/4, $0x40c00000
 DATA nvfp4EncodeCalmF16SixAVX2<>+28(SB)/4, $0x40c00000
 GLOBL nvfp4EncodeCalmF16SixAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA nvfp4EncodeCalmF16OctaveAVX2<>+0(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF16OctaveAVX2<>+4(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF16OctaveAVX2<>+8(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF16OctaveAVX2<>+12(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF16OctaveAVX2<>+16(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF16OctaveAVX2<>+20(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF16OctaveAVX2<>+24(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF16OctaveAVX2<>+28(SB)/4, $0x7f800000
-GLOBL nvfp4EncodeCalmF16OctaveAVX2<>(SB), RODATA|NOPTR, $32
-
-DATA nvfp4EncodeCalmF16MagicAVX2<>+0(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF16MagicAVX2<>+4(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF16MagicAVX2<>+8(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF16MagicAVX2<>+12(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF16MagicAVX2<>+16(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF16MagicAVX2<>+20(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF16MagicAVX2<>+24(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF16MagicAVX2<>+28(SB)/4, $0x4a800002
-GLOBL nvfp4EncodeCalmF16MagicAVX2<>(SB), RODATA|NOPTR, $32
-
 DATA nvfp4EncodeCalmF16AbsAVX2<>+0(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmF16AbsAVX2<>+4(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmF16AbsAVX2<>+8(SB)/4, $0x7fffffff
@@ -3335,6 +3271,26 @@ DATA nvfp4EncodeCalmF16AbsAVX2<>+20(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmF16AbsAVX2<>+24(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmF16AbsAVX2<>+28(SB)/4, $0x7fffffff
 GLOBL nvfp4EncodeCalmF16AbsAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16WholeAVX2<>+0(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF16WholeAVX2<>+4(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF16WholeAVX2<>+8(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF16WholeAVX2<>+12(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF16WholeAVX2<>+16(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF16WholeAVX2<>+20(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF16WholeAVX2<>+24(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF16WholeAVX2<>+28(SB)/4, $0x4affffff
+GLOBL nvfp4EncodeCalmF16WholeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF16AVX2Magic<>+0(SB)/4, $0x4a800000
+DATA nvfp4EncodeCalmF16AVX2Magic<>+4(SB)/4, $0x4a800000
+DATA nvfp4EncodeCalmF16AVX2Magic<>+8(SB)/4, $0x4b000002
+DATA nvfp4EncodeCalmF16AVX2Magic<>+12(SB)/4, $0x4b000002
+DATA nvfp4EncodeCalmF16AVX2Magic<>+16(SB)/4, $0x4b800004
+DATA nvfp4EncodeCalmF16AVX2Magic<>+20(SB)/4, $0x4b800004
+DATA nvfp4EncodeCalmF16AVX2Magic<>+24(SB)/4, $0x4b800004
+DATA nvfp4EncodeCalmF16AVX2Magic<>+28(SB)/4, $0x4a800000
+GLOBL nvfp4EncodeCalmF16AVX2Magic<>(SB), RODATA|NOPTR, $32
 
 DATA nvfp4EncodeCalmF16FineAVX2<>+0(SB)/4, $0x43800000
 DATA nvfp4EncodeCalmF16FineAVX2<>+4(SB)/4, $0x43800000
@@ -3415,142 +3371,136 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      (DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y0, Y5
+	VPANDN       Y4, Y5, Y4
 	VMOVAPS      Y0, (R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 64(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VMULPS       Y3, Y0, Y5
+	VADDPS       nvfp4EncodeCalmF16WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMOVUPS      nvfp4EncodeCalmF16AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, 64(R9)
+	VPSRLD       $0x1c, Y1, Y6
 	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y7, Y7, Y7
+	VPCMPEQD     Y7, Y1, Y7
+	VPANDN       Y6, Y7, Y6
 	VMOVAPS      Y1, 32(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 96(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
+	VMULPS       Y3, Y1, Y7
+	VADDPS       nvfp4EncodeCalmF16WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      nvfp4EncodeCalmF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y8, Y8
+	VADDPS       Y8, Y7, Y1
+	VSUBPS       Y8, Y1, Y3
+	VSUBPS       Y3, Y7, Y7
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, 96(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPOR         320(R8), Y7, Y2
+	VMOVDQU      Y2, 320(R8)
+	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y7, Y7
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
-	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VCVTPH2PS    32(CX), Y1
-	VCVTPH2PS    48(CX), Y2
-	VSHUFPS      $0x88, Y2, Y1, Y0
-	VSHUFPS      $0xdd, Y2, Y1, Y1
-	VPERMPD      $0xd8, Y0, Y0
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VPOR         Y7, Y0, Y0
+	VCVTPH2PS    32(CX), Y2
+	VCVTPH2PS    48(CX), Y3
+	VSHUFPS      $0x88, Y3, Y2, Y1
+	VSHUFPS      $0xdd, Y3, Y2, Y2
 	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
 	MOVBQZX      1(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
-	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 128(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 192(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
+	VPSRLD       $0x1c, Y1, Y5
 	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 160(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y9
-	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 224(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
-	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeCalmF16DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeCalmF16UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeCalmF16OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeCalmF16AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeCalmF16AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, (SI)
-	VEXTRACTI128 $0x01, Y6, (DI)
+	VPXOR        Y6, Y6, Y6
+	VPCMPEQD     Y6, Y1, Y6
+	VPANDN       Y5, Y6, Y5
+	VMOVAPS      Y1, 128(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeCalmF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeCalmF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VMOVAPS      Y7, 192(R9)
+	VPSRLD       $0x1c, Y2, Y7
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y2, Y2
+	VPXOR        Y8, Y8, Y8
+	VPCMPEQD     Y8, Y2, Y8
+	VPANDN       Y7, Y8, Y7
+	VMOVAPS      Y2, 160(R9)
+	VMULPS       Y4, Y2, Y8
+	VADDPS       nvfp4EncodeCalmF16WholeAVX2<>+0(SB), Y8, Y9
+	VFNMADD231PS Y3, Y8, Y2
+	VFMADD231PS  Y4, Y2, Y8
+	VMOVUPS      nvfp4EncodeCalmF16AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y9, Y9
+	VADDPS       Y9, Y8, Y2
+	VSUBPS       Y9, Y2, Y4
+	VSUBPS       Y4, Y8, Y8
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 224(R9)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y6, Y8, Y8
+	VPOR         320(R8), Y8, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y5, Y5
+	VPOR         Y5, Y1, Y1
+	VPOR         Y8, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeCalmF16DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF16UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeCalmF16OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeCalmF16AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeCalmF16AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, (SI)
+	VEXTRACTI128 $0x01, Y0, (DI)
 	VCVTPH2PS    64(CX), Y1
 	VCVTPH2PS    80(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -3559,142 +3509,136 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      2(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y0, Y5
+	VPANDN       Y4, Y5, Y4
 	VMOVAPS      Y0, 256(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 320(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VMULPS       Y3, Y0, Y5
+	VADDPS       nvfp4EncodeCalmF16WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMOVUPS      nvfp4EncodeCalmF16AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, 320(R9)
+	VPSRLD       $0x1c, Y1, Y6
 	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
+	VPXOR        Y7, Y7, Y7
+	VPCMPEQD     Y7, Y1, Y7
+	VPANDN       Y6, Y7, Y6
 	VMOVAPS      Y1, 288(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 352(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
+	VMULPS       Y3, Y1, Y7
+	VADDPS       nvfp4EncodeCalmF16WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      nvfp4EncodeCalmF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y8, Y8
+	VADDPS       Y8, Y7, Y1
+	VSUBPS       Y8, Y1, Y3
+	VSUBPS       Y3, Y7, Y7
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, 352(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPOR         320(R8), Y7, Y2
+	VMOVDQU      Y2, 320(R8)
+	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y7, Y7
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
-	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VCVTPH2PS    96(CX), Y1
-	VCVTPH2PS    112(CX), Y2
-	VSHUFPS      $0x88, Y2, Y1, Y0
-	VSHUFPS      $0xdd, Y2, Y1, Y1
-	VPERMPD      $0xd8, Y0, Y0
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VPOR         Y7, Y0, Y0
+	VCVTPH2PS    96(CX), Y2
+	VCVTPH2PS    112(CX), Y3
+	VSHUFPS      $0x88, Y3, Y2, Y1
+	VSHUFPS      $0xdd, Y3, Y2, Y2
 	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
 	MOVBQZX      3(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
-	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 384(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 448(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
+	VPSRLD       $0x1c, Y1, Y5
 	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 416(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y9
-	VMAXPS       nvfp4EncodeCalmF16OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeCalmF16OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeCalmF16MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 480(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
-	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeCalmF16DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeCalmF16UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeCalmF16OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeCalmF16AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeCalmF16AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, 16(SI)
-	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VPXOR        Y6, Y6, Y6
+	VPCMPEQD     Y6, Y1, Y6
+	VPANDN       Y5, Y6, Y5
+	VMOVAPS      Y1, 384(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeCalmF16WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeCalmF16AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VMOVAPS      Y7, 448(R9)
+	VPSRLD       $0x1c, Y2, Y7
+	VPAND        nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y2, Y2
+	VPXOR        Y8, Y8, Y8
+	VPCMPEQD     Y8, Y2, Y8
+	VPANDN       Y7, Y8, Y7
+	VMOVAPS      Y2, 416(R9)
+	VMULPS       Y4, Y2, Y8
+	VADDPS       nvfp4EncodeCalmF16WholeAVX2<>+0(SB), Y8, Y9
+	VFNMADD231PS Y3, Y8, Y2
+	VFMADD231PS  Y4, Y2, Y8
+	VMOVUPS      nvfp4EncodeCalmF16AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y9, Y9
+	VADDPS       Y9, Y8, Y2
+	VSUBPS       Y9, Y2, Y4
+	VSUBPS       Y4, Y8, Y8
+	VANDPS       nvfp4EncodeCalmF16AbsAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeCalmF16FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 480(R9)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y6, Y8, Y8
+	VPOR         320(R8), Y8, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeCalmF16BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeCalmF16CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF16SignsAVX2<>+0(SB), Y5, Y5
+	VPOR         Y5, Y1, Y1
+	VPOR         Y8, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeCalmF16DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF16UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeCalmF16OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeCalmF16AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeCalmF16AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, 16(SI)
+	VEXTRACTI128 $0x01, Y0, 16(DI)
 	VMOVUPD      (R8), Y0
 	VMOVUPD      64(R8), Y1
 	VMOVUPD      128(R8), Y2
@@ -3940,26 +3884,6 @@ DATA nvfp4EncodeF32SixAVX2<>+24(SB)/4, $0x40c00000
 DATA nvfp4EncodeF32SixAVX2<>+28(SB)/4, $0x40c00000
 GLOBL nvfp4EncodeF32SixAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA nvfp4EncodeF32OctaveAVX2<>+0(SB)/4, $0x7f800000
-DATA nvfp4EncodeF32OctaveAVX2<>+4(SB)/4, $0x7f800000
-DATA nvfp4EncodeF32OctaveAVX2<>+8(SB)/4, $0x7f800000
-DATA nvfp4EncodeF32OctaveAVX2<>+12(SB)/4, $0x7f800000
-DATA nvfp4EncodeF32OctaveAVX2<>+16(SB)/4, $0x7f800000
-DATA nvfp4EncodeF32OctaveAVX2<>+20(SB)/4, $0x7f800000
-DATA nvfp4EncodeF32OctaveAVX2<>+24(SB)/4, $0x7f800000
-DATA nvfp4EncodeF32OctaveAVX2<>+28(SB)/4, $0x7f800000
-GLOBL nvfp4EncodeF32OctaveAVX2<>(SB), RODATA|NOPTR, $32
-
-DATA nvfp4EncodeF32MagicAVX2<>+0(SB)/4, $0x4a800002
-DATA nvfp4EncodeF32MagicAVX2<>+4(SB)/4, $0x4a800002
-DATA nvfp4EncodeF32MagicAVX2<>+8(SB)/4, $0x4a800002
-DATA nvfp4EncodeF32MagicAVX2<>+12(SB)/4, $0x4a800002
-DATA nvfp4EncodeF32MagicAVX2<>+16(SB)/4, $0x4a800002
-DATA nvfp4EncodeF32MagicAVX2<>+20(SB)/4, $0x4a800002
-DATA nvfp4EncodeF32MagicAVX2<>+24(SB)/4, $0x4a800002
-DATA nvfp4EncodeF32MagicAVX2<>+28(SB)/4, $0x4a800002
-GLOBL nvfp4EncodeF32MagicAVX2<>(SB), RODATA|NOPTR, $32
-
 DATA nvfp4EncodeF32AbsAVX2<>+0(SB)/4, $0x7fffffff
 DATA nvfp4EncodeF32AbsAVX2<>+4(SB)/4, $0x7fffffff
 DATA nvfp4EncodeF32AbsAVX2<>+8(SB)/4, $0x7fffffff
@@ -3970,6 +3894,26 @@ DATA nvfp4EncodeF32AbsAVX2<>+24(SB)/4, $0x7fffffff
 DATA nvfp4EncodeF32AbsAVX2<>+28(SB)/4, $0x7fffffff
 GLOBL nvfp4EncodeF32AbsAVX2<>(SB), RODATA|NOPTR, $32
 
+DATA nvfp4EncodeF32WholeAVX2<>+0(SB)/4, $0x4affffff
+DATA nvfp4EncodeF32WholeAVX2<>+4(SB)/4, $0x4affffff
+DATA nvfp4EncodeF32WholeAVX2<>+8(SB)/4, $0x4affffff
+DATA nvfp4EncodeF32WholeAVX2<>+12(SB)/4, $0x4affffff
+DATA nvfp4EncodeF32WholeAVX2<>+16(SB)/4, $0x4affffff
+DATA nvfp4EncodeF32WholeAVX2<>+20(SB)/4, $0x4affffff
+DATA nvfp4EncodeF32WholeAVX2<>+24(SB)/4, $0x4affffff
+DATA nvfp4EncodeF32WholeAVX2<>+28(SB)/4, $0x4affffff
+GLOBL nvfp4EncodeF32WholeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeF32AVX2Magic<>+0(SB)/4, $0x4a800000
+DATA nvfp4EncodeF32AVX2Magic<>+4(SB)/4, $0x4a800000
+DATA nvfp4EncodeF32AVX2Magic<>+8(SB)/4, $0x4b000002
+DATA nvfp4EncodeF32AVX2Magic<>+12(SB)/4, $0x4b000002
+DATA nvfp4EncodeF32AVX2Magic<>+16(SB)/4, $0x4b800004
+DATA nvfp4EncodeF32AVX2Magic<>+20(SB)/4, $0x4b800004
+DATA nvfp4EncodeF32AVX2Magic<>+24(SB)/4, $0x4b800004
+DATA nvfp4EncodeF32AVX2Magic<>+28(SB)/4, $0x4a800000
+GLOBL nvfp4EncodeF32AVX2Magic<>(SB), RODATA|NOPTR, $32
+
 DATA nvfp4EncodeF32FineAVX2<>+0(SB)/4, $0x43800000
 DATA nvfp4EncodeF32FineAVX2<>+4(SB)/4, $0x43800000
 DATA nvfp4EncodeF32FineAVX2<>+8(SB)/4, $0x43800000
@@ -3979,6 +3923,26 @@ DATA nvfp4EncodeF32FineAVX2<>+20(SB)/4, $0x43800000
 DATA nvfp4EncodeF32FineAVX2<>+24(SB)/4, $0x43800000
 DATA nvfp4EncodeF32FineAVX2<>+28(SB)/4, $0x43800000
 GLOBL nvfp4EncodeF32FineAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeF32Up126AVX2<>+0(SB)/4, $0x7e800000
+DATA nvfp4EncodeF32Up126AVX2<>+4(SB)/4, $0x7e800000
+DATA nvfp4EncodeF32Up126AVX2<>+8(SB)/4, $0x7e800000
+DATA nvfp4EncodeF32Up126AVX2<>+12(SB)/4, $0x7e800000
+DATA nvfp4EncodeF32Up126AVX2<>+16(SB)/4, $0x7e800000
+DATA nvfp4EncodeF32Up126AVX2<>+20(SB)/4, $0x7e800000
+DATA nvfp4EncodeF32Up126AVX2<>+24(SB)/4, $0x7e800000
+DATA nvfp4EncodeF32Up126AVX2<>+28(SB)/4, $0x7e800000
+GLOBL nvfp4EncodeF32Up126AVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeF32Down24AVX2<>+0(SB)/4, $0x33800000
+DATA nvfp4EncodeF32Down24AVX2<>+4(SB)/4, $0x33800000
+DATA nvfp4EncodeF32Down24AVX2<>+8(SB)/4, $0x33800000
+DATA nvfp4EncodeF32Down24AVX2<>+12(SB)/4, $0x33800000
+DATA nvfp4EncodeF32Down24AVX2<>+16(SB)/4, $0x33800000
+DATA nvfp4EncodeF32Down24AVX2<>+20(SB)/4, $0x33800000
+DATA nvfp4EncodeF32Down24AVX2<>+24(SB)/4, $0x33800000
+DATA nvfp4EncodeF32Down24AVX2<>+28(SB)/4, $0x33800000
+GLOBL nvfp4EncodeF32Down24AVX2<>(SB), RODATA|NOPTR, $32
 
 DATA nvfp4EncodeF32AVX2Bytes<>+0(SB)/1, $0x00
 DATA nvfp4EncodeF32AVX2Bytes<>+1(SB)/1, $0x04
@@ -4051,66 +4015,67 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      (DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, (R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y0, Y6
-	VMAXPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeF32MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y0, Y0
-	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 64(R9)
-	VPSRLD       $0x1c, Y1, Y4
-	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 32(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
+	VMULPS       nvfp4EncodeF32Up126AVX2<>+0(SB), Y0, Y5
+	VMULPS       nvfp4EncodeF32Down24AVX2<>+0(SB), Y2, Y6
+	VCMPPS       $0x12, Y6, Y5, Y5
 	VPANDN       Y4, Y5, Y4
-	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y1, Y8
-	VMAXPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeF32MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 96(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
+	VMOVAPS      Y0, (R9)
+	VMULPS       Y3, Y0, Y5
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y5, Y6
+	VADDPS       nvfp4EncodeF32WholeAVX2<>+0(SB), Y6, Y0
+	VMOVUPS      nvfp4EncodeF32AVX2Magic<>+0(SB), Y7
+	VPERMPS      Y7, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VSUBPS       Y0, Y6, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y0, Y0
+	VMOVAPS      Y0, 64(R9)
+	VPSRLD       $0x1c, Y1, Y0
+	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeF32Up126AVX2<>+0(SB), Y1, Y7
+	VMULPS       nvfp4EncodeF32Down24AVX2<>+0(SB), Y2, Y8
+	VCMPPS       $0x12, Y8, Y7, Y7
+	VPANDN       Y0, Y7, Y0
+	VMOVAPS      Y1, 32(R9)
+	VMULPS       Y3, Y1, Y7
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y7, Y3
+	VADDPS       nvfp4EncodeF32WholeAVX2<>+0(SB), Y3, Y1
+	VMOVUPS      nvfp4EncodeF32AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y1, Y7, Y7
+	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y7, Y7
+	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y1, Y1
+	VMOVAPS      Y1, 96(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y0, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPSRLW       $0x08, Y7, Y0
 	VPADDW       320(R8), Y0, Y0
 	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeF32BinsAVX2<>+0(SB), Y7, Y7
+	VPSLLD       $0x10, Y3, Y3
+	VPBLENDW     $0xaa, Y3, Y6, Y6
 	VPAND        nvfp4EncodeF32CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
+	VPAND        nvfp4EncodeF32SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y6, Y6
+	VPOR         Y7, Y6, Y6
 	VMOVUPS      64(CX), Y1
 	VMOVUPS      96(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -4119,66 +4084,67 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      1(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 128(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y0, Y7
-	VMAXPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeF32MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y0, Y0
-	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 192(R9)
-	VPSRLD       $0x1c, Y1, Y4
-	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 160(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
+	VMULPS       nvfp4EncodeF32Up126AVX2<>+0(SB), Y0, Y5
+	VMULPS       nvfp4EncodeF32Down24AVX2<>+0(SB), Y2, Y7
+	VCMPPS       $0x12, Y7, Y5, Y5
 	VPANDN       Y4, Y5, Y4
-	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y1, Y9
-	VMAXPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeF32MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 224(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
+	VMOVAPS      Y0, 128(R9)
+	VMULPS       Y3, Y0, Y5
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y5, Y7
+	VADDPS       nvfp4EncodeF32WholeAVX2<>+0(SB), Y7, Y0
+	VMOVUPS      nvfp4EncodeF32AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y0, Y0
+	VADDPS       Y0, Y7, Y7
+	VSUBPS       Y0, Y7, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y0, Y0
+	VMOVAPS      Y0, 192(R9)
+	VPSRLD       $0x1c, Y1, Y0
+	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeF32Up126AVX2<>+0(SB), Y1, Y8
+	VMULPS       nvfp4EncodeF32Down24AVX2<>+0(SB), Y2, Y9
+	VCMPPS       $0x12, Y9, Y8, Y8
+	VPANDN       Y0, Y8, Y0
+	VMOVAPS      Y1, 160(R9)
+	VMULPS       Y3, Y1, Y8
+	VFNMADD231PS Y2, Y8, Y1
+	VFMADD231PS  Y3, Y1, Y8
+	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y8, Y3
+	VADDPS       nvfp4EncodeF32WholeAVX2<>+0(SB), Y3, Y1
+	VMOVUPS      nvfp4EncodeF32AVX2Magic<>+0(SB), Y9
+	VPERMPS      Y9, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y1, Y8, Y8
+	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y8, Y8
+	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y2, Y1, Y1
+	VMOVAPS      Y1, 224(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y0, Y4, Y4
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y5, Y8, Y8
+	VPSRLW       $0x08, Y8, Y0
 	VPADDW       320(R8), Y0, Y0
 	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeF32BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y3, Y3
+	VPBLENDW     $0xaa, Y3, Y7, Y7
 	VPAND        nvfp4EncodeF32CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
+	VPAND        nvfp4EncodeF32SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y7, Y7
+	VPOR         Y8, Y7, Y7
 	VPSLLD       $0x08, Y7, Y7
 	VPOR         Y7, Y6, Y6
 	VPSRLD       $0x0c, Y6, Y0
@@ -4201,66 +4167,67 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      2(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 256(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y0, Y6
-	VMAXPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeF32MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y0, Y0
-	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 320(R9)
-	VPSRLD       $0x1c, Y1, Y4
-	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 288(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
+	VMULPS       nvfp4EncodeF32Up126AVX2<>+0(SB), Y0, Y5
+	VMULPS       nvfp4EncodeF32Down24AVX2<>+0(SB), Y2, Y6
+	VCMPPS       $0x12, Y6, Y5, Y5
 	VPANDN       Y4, Y5, Y4
-	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y1, Y8
-	VMAXPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeF32MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 352(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
+	VMOVAPS      Y0, 256(R9)
+	VMULPS       Y3, Y0, Y5
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y5, Y6
+	VADDPS       nvfp4EncodeF32WholeAVX2<>+0(SB), Y6, Y0
+	VMOVUPS      nvfp4EncodeF32AVX2Magic<>+0(SB), Y7
+	VPERMPS      Y7, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VSUBPS       Y0, Y6, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y0, Y0
+	VMOVAPS      Y0, 320(R9)
+	VPSRLD       $0x1c, Y1, Y0
+	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeF32Up126AVX2<>+0(SB), Y1, Y7
+	VMULPS       nvfp4EncodeF32Down24AVX2<>+0(SB), Y2, Y8
+	VCMPPS       $0x12, Y8, Y7, Y7
+	VPANDN       Y0, Y7, Y0
+	VMOVAPS      Y1, 288(R9)
+	VMULPS       Y3, Y1, Y7
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y7, Y3
+	VADDPS       nvfp4EncodeF32WholeAVX2<>+0(SB), Y3, Y1
+	VMOVUPS      nvfp4EncodeF32AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y1, Y7, Y7
+	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y7, Y7
+	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y1, Y1
+	VMOVAPS      Y1, 352(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y0, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPSRLW       $0x08, Y7, Y0
 	VPADDW       320(R8), Y0, Y0
 	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
+	VPAND        nvfp4EncodeF32BinsAVX2<>+0(SB), Y7, Y7
+	VPSLLD       $0x10, Y3, Y3
+	VPBLENDW     $0xaa, Y3, Y6, Y6
 	VPAND        nvfp4EncodeF32CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
+	VPAND        nvfp4EncodeF32SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y6, Y6
+	VPOR         Y7, Y6, Y6
 	VMOVUPS      192(CX), Y1
 	VMOVUPS      224(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -4269,66 +4236,67 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      3(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 384(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y0, Y7
-	VMAXPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeF32MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y0, Y0
-	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 448(R9)
-	VPSRLD       $0x1c, Y1, Y4
-	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 416(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
+	VMULPS       nvfp4EncodeF32Up126AVX2<>+0(SB), Y0, Y5
+	VMULPS       nvfp4EncodeF32Down24AVX2<>+0(SB), Y2, Y7
+	VCMPPS       $0x12, Y7, Y5, Y5
 	VPANDN       Y4, Y5, Y4
-	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y1, Y9
-	VMAXPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeF32MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
-	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 480(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPSRLW       $0x08, Y1, Y0
+	VMOVAPS      Y0, 384(R9)
+	VMULPS       Y3, Y0, Y5
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y5, Y7
+	VADDPS       nvfp4EncodeF32WholeAVX2<>+0(SB), Y7, Y0
+	VMOVUPS      nvfp4EncodeF32AVX2Magic<>+0(SB), Y8
+	VPERMPS      Y8, Y0, Y0
+	VADDPS       Y0, Y7, Y7
+	VSUBPS       Y0, Y7, Y0
+	VSUBPS       Y0, Y5, Y5
+	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y5, Y5
+	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y0, Y0
+	VMOVAPS      Y0, 448(R9)
+	VPSRLD       $0x1c, Y1, Y0
+	VPAND        nvfp4EncodeF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeF32Up126AVX2<>+0(SB), Y1, Y8
+	VMULPS       nvfp4EncodeF32Down24AVX2<>+0(SB), Y2, Y9
+	VCMPPS       $0x12, Y9, Y8, Y8
+	VPANDN       Y0, Y8, Y0
+	VMOVAPS      Y1, 416(R9)
+	VMULPS       Y3, Y1, Y8
+	VFNMADD231PS Y2, Y8, Y1
+	VFMADD231PS  Y3, Y1, Y8
+	VMINPS       nvfp4EncodeF32SixAVX2<>+0(SB), Y8, Y3
+	VADDPS       nvfp4EncodeF32WholeAVX2<>+0(SB), Y3, Y1
+	VMOVUPS      nvfp4EncodeF32AVX2Magic<>+0(SB), Y9
+	VPERMPS      Y9, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y1, Y8, Y8
+	VANDPS       nvfp4EncodeF32AbsAVX2<>+0(SB), Y8, Y8
+	VMINPS       nvfp4EncodeF32OneAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeF32FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y2, Y1, Y1
+	VMOVAPS      Y1, 480(R9)
+	VPSLLD       $0x10, Y0, Y0
+	VPOR         Y0, Y4, Y4
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y5, Y8, Y8
+	VPSRLW       $0x08, Y8, Y0
 	VPADDW       320(R8), Y0, Y0
 	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
+	VPAND        nvfp4EncodeF32BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y3, Y3
+	VPBLENDW     $0xaa, Y3, Y7, Y7
 	VPAND        nvfp4EncodeF32CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
+	VPAND        nvfp4EncodeF32SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y7, Y7
+	VPOR         Y8, Y7, Y7
 	VPSLLD       $0x08, Y7, Y7
 	VPOR         Y7, Y6, Y6
 	VPSRLD       $0x0c, Y6, Y0
@@ -4620,26 +4588,6 @@ DATA nvfp4EncodeTameF32SixAVX2<>+24(SB)/4, $0x40c00000
 DATA nvfp4EncodeTameF32SixAVX2<>+28(SB)/4, $0x40c00000
 GLOBL nvfp4EncodeTameF32SixAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA nvfp4EncodeTameF32OctaveAVX2<>+0(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF32OctaveAVX2<>+4(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF32OctaveAVX2<>+8(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF32OctaveAVX2<>+12(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF32OctaveAVX2<>+16(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF32OctaveAVX2<>+20(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF32OctaveAVX2<>+24(SB)/4, $0x7f800000
-DATA nvfp4EncodeTameF32OctaveAVX2<>+28(SB)/4, $0x7f800000
-GLOBL nvfp4EncodeTameF32OctaveAVX2<>(SB), RODATA|NOPTR, $32
-
-DATA nvfp4EncodeTameF32MagicAVX2<>+0(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF32MagicAVX2<>+4(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF32MagicAVX2<>+8(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF32MagicAVX2<>+12(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF32MagicAVX2<>+16(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF32MagicAVX2<>+20(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF32MagicAVX2<>+24(SB)/4, $0x4a800002
-DATA nvfp4EncodeTameF32MagicAVX2<>+28(SB)/4, $0x4a800002
-GLOBL nvfp4EncodeTameF32MagicAVX2<>(SB), RODATA|NOPTR, $32
-
 DATA nvfp4EncodeTameF32AbsAVX2<>+0(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameF32AbsAVX2<>+4(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameF32AbsAVX2<>+8(SB)/4, $0x7fffffff
@@ -4650,6 +4598,26 @@ DATA nvfp4EncodeTameF32AbsAVX2<>+24(SB)/4, $0x7fffffff
 DATA nvfp4EncodeTameF32AbsAVX2<>+28(SB)/4, $0x7fffffff
 GLOBL nvfp4EncodeTameF32AbsAVX2<>(SB), RODATA|NOPTR, $32
 
+DATA nvfp4EncodeTameF32WholeAVX2<>+0(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF32WholeAVX2<>+4(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF32WholeAVX2<>+8(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF32WholeAVX2<>+12(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF32WholeAVX2<>+16(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF32WholeAVX2<>+20(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF32WholeAVX2<>+24(SB)/4, $0x4affffff
+DATA nvfp4EncodeTameF32WholeAVX2<>+28(SB)/4, $0x4affffff
+GLOBL nvfp4EncodeTameF32WholeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32AVX2Magic<>+0(SB)/4, $0x4a800000
+DATA nvfp4EncodeTameF32AVX2Magic<>+4(SB)/4, $0x4a800000
+DATA nvfp4EncodeTameF32AVX2Magic<>+8(SB)/4, $0x4b000002
+DATA nvfp4EncodeTameF32AVX2Magic<>+12(SB)/4, $0x4b000002
+DATA nvfp4EncodeTameF32AVX2Magic<>+16(SB)/4, $0x4b800004
+DATA nvfp4EncodeTameF32AVX2Magic<>+20(SB)/4, $0x4b800004
+DATA nvfp4EncodeTameF32AVX2Magic<>+24(SB)/4, $0x4b800004
+DATA nvfp4EncodeTameF32AVX2Magic<>+28(SB)/4, $0x4a800000
+GLOBL nvfp4EncodeTameF32AVX2Magic<>(SB), RODATA|NOPTR, $32
+
 DATA nvfp4EncodeTameF32FineAVX2<>+0(SB)/4, $0x43800000
 DATA nvfp4EncodeTameF32FineAVX2<>+4(SB)/4, $0x43800000
 DATA nvfp4EncodeTameF32FineAVX2<>+8(SB)/4, $0x43800000
@@ -4659,6 +4627,26 @@ DATA nvfp4EncodeTameF32FineAVX2<>+20(SB)/4, $0x43800000
 DATA nvfp4EncodeTameF32FineAVX2<>+24(SB)/4, $0x43800000
 DATA nvfp4EncodeTameF32FineAVX2<>+28(SB)/4, $0x43800000
 GLOBL nvfp4EncodeTameF32FineAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32Up126AVX2<>+0(SB)/4, $0x7e800000
+DATA nvfp4EncodeTameF32Up126AVX2<>+4(SB)/4, $0x7e800000
+DATA nvfp4EncodeTameF32Up126AVX2<>+8(SB)/4, $0x7e800000
+DATA nvfp4EncodeTameF32Up126AVX2<>+12(SB)/4, $0x7e800000
+DATA nvfp4EncodeTameF32Up126AVX2<>+16(SB)/4, $0x7e800000
+DATA nvfp4EncodeTameF32Up126AVX2<>+20(SB)/4, $0x7e800000
+DATA nvfp4EncodeTameF32Up126AVX2<>+24(SB)/4, $0x7e800000
+DATA nvfp4EncodeTameF32Up126AVX2<>+28(SB)/4, $0x7e800000
+GLOBL nvfp4EncodeTameF32Up126AVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeTameF32Down24AVX2<>+0(SB)/4, $0x33800000
+DATA nvfp4EncodeTameF32Down24AVX2<>+4(SB)/4, $0x33800000
+DATA nvfp4EncodeTameF32Down24AVX2<>+8(SB)/4, $0x33800000
+DATA nvfp4EncodeTameF32Down24AVX2<>+12(SB)/4, $0x33800000
+DATA nvfp4EncodeTameF32Down24AVX2<>+16(SB)/4, $0x33800000
+DATA nvfp4EncodeTameF32Down24AVX2<>+20(SB)/4, $0x33800000
+DATA nvfp4EncodeTameF32Down24AVX2<>+24(SB)/4, $0x33800000
+DATA nvfp4EncodeTameF32Down24AVX2<>+28(SB)/4, $0x33800000
+GLOBL nvfp4EncodeTameF32Down24AVX2<>(SB), RODATA|NOPTR, $32
 
 DATA nvfp4EncodeTameF32AVX2Bytes<>+0(SB)/1, $0x00
 DATA nvfp4EncodeTameF32AVX2Bytes<>+1(SB)/1, $0x04
@@ -4731,142 +4719,140 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      (DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF32Up126AVX2<>+0(SB), Y0, Y5
+	VMULPS       nvfp4EncodeTameF32Down24AVX2<>+0(SB), Y2, Y6
+	VCMPPS       $0x12, Y6, Y5, Y5
+	VPANDN       Y4, Y5, Y4
 	VMOVAPS      Y0, (R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 64(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VMULPS       Y3, Y0, Y5
+	VADDPS       nvfp4EncodeTameF32WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMOVUPS      nvfp4EncodeTameF32AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, 64(R9)
+	VPSRLD       $0x1c, Y1, Y6
 	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF32Up126AVX2<>+0(SB), Y1, Y7
+	VMULPS       nvfp4EncodeTameF32Down24AVX2<>+0(SB), Y2, Y8
+	VCMPPS       $0x12, Y8, Y7, Y7
+	VPANDN       Y6, Y7, Y6
 	VMOVAPS      Y1, 32(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 96(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
+	VMULPS       Y3, Y1, Y7
+	VADDPS       nvfp4EncodeTameF32WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      nvfp4EncodeTameF32AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y8, Y8
+	VADDPS       Y8, Y7, Y1
+	VSUBPS       Y8, Y1, Y3
+	VSUBPS       Y3, Y7, Y7
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, 96(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPOR         320(R8), Y7, Y2
+	VMOVDQU      Y2, 320(R8)
+	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y7, Y7
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
-	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VMOVUPS      64(CX), Y1
-	VMOVUPS      96(CX), Y2
-	VSHUFPS      $0x88, Y2, Y1, Y0
-	VSHUFPS      $0xdd, Y2, Y1, Y1
-	VPERMPD      $0xd8, Y0, Y0
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VPOR         Y7, Y0, Y0
+	VMOVUPS      64(CX), Y2
+	VMOVUPS      96(CX), Y3
+	VSHUFPS      $0x88, Y3, Y2, Y1
+	VSHUFPS      $0xdd, Y3, Y2, Y2
 	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
 	MOVBQZX      1(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
-	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 128(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 192(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
+	VPSRLD       $0x1c, Y1, Y5
 	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 160(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y9
-	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 224(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
-	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeTameF32DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeTameF32UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeTameF32OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeTameF32AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeTameF32AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, (SI)
-	VEXTRACTI128 $0x01, Y6, (DI)
+	VMULPS       nvfp4EncodeTameF32Up126AVX2<>+0(SB), Y1, Y6
+	VMULPS       nvfp4EncodeTameF32Down24AVX2<>+0(SB), Y3, Y7
+	VCMPPS       $0x12, Y7, Y6, Y6
+	VPANDN       Y5, Y6, Y5
+	VMOVAPS      Y1, 128(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeTameF32WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeTameF32AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VMOVAPS      Y7, 192(R9)
+	VPSRLD       $0x1c, Y2, Y7
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y2, Y2
+	VMULPS       nvfp4EncodeTameF32Up126AVX2<>+0(SB), Y2, Y8
+	VMULPS       nvfp4EncodeTameF32Down24AVX2<>+0(SB), Y3, Y9
+	VCMPPS       $0x12, Y9, Y8, Y8
+	VPANDN       Y7, Y8, Y7
+	VMOVAPS      Y2, 160(R9)
+	VMULPS       Y4, Y2, Y8
+	VADDPS       nvfp4EncodeTameF32WholeAVX2<>+0(SB), Y8, Y9
+	VFNMADD231PS Y3, Y8, Y2
+	VFMADD231PS  Y4, Y2, Y8
+	VMOVUPS      nvfp4EncodeTameF32AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y9, Y9
+	VADDPS       Y9, Y8, Y2
+	VSUBPS       Y9, Y2, Y4
+	VSUBPS       Y4, Y8, Y8
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 224(R9)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y6, Y8, Y8
+	VPOR         320(R8), Y8, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y5, Y5
+	VPOR         Y5, Y1, Y1
+	VPOR         Y8, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeTameF32DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF32UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeTameF32OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeTameF32AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeTameF32AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, (SI)
+	VEXTRACTI128 $0x01, Y0, (DI)
 	VMOVUPS      128(CX), Y1
 	VMOVUPS      160(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -4875,142 +4861,140 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      2(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeTameF32Up126AVX2<>+0(SB), Y0, Y5
+	VMULPS       nvfp4EncodeTameF32Down24AVX2<>+0(SB), Y2, Y6
+	VCMPPS       $0x12, Y6, Y5, Y5
+	VPANDN       Y4, Y5, Y4
 	VMOVAPS      Y0, 256(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 320(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VMULPS       Y3, Y0, Y5
+	VADDPS       nvfp4EncodeTameF32WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMOVUPS      nvfp4EncodeTameF32AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, 320(R9)
+	VPSRLD       $0x1c, Y1, Y6
 	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeTameF32Up126AVX2<>+0(SB), Y1, Y7
+	VMULPS       nvfp4EncodeTameF32Down24AVX2<>+0(SB), Y2, Y8
+	VCMPPS       $0x12, Y8, Y7, Y7
+	VPANDN       Y6, Y7, Y6
 	VMOVAPS      Y1, 288(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 352(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
+	VMULPS       Y3, Y1, Y7
+	VADDPS       nvfp4EncodeTameF32WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      nvfp4EncodeTameF32AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y8, Y8
+	VADDPS       Y8, Y7, Y1
+	VSUBPS       Y8, Y1, Y3
+	VSUBPS       Y3, Y7, Y7
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, 352(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPOR         320(R8), Y7, Y2
+	VMOVDQU      Y2, 320(R8)
+	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y7, Y7
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
-	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VMOVUPS      192(CX), Y1
-	VMOVUPS      224(CX), Y2
-	VSHUFPS      $0x88, Y2, Y1, Y0
-	VSHUFPS      $0xdd, Y2, Y1, Y1
-	VPERMPD      $0xd8, Y0, Y0
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VPOR         Y7, Y0, Y0
+	VMOVUPS      192(CX), Y2
+	VMOVUPS      224(CX), Y3
+	VSHUFPS      $0x88, Y3, Y2, Y1
+	VSHUFPS      $0xdd, Y3, Y2, Y2
 	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
 	MOVBQZX      3(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
-	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 384(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 448(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
+	VPSRLD       $0x1c, Y1, Y5
 	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 416(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y9
-	VMAXPS       nvfp4EncodeTameF32OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeTameF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeTameF32MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 480(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
-	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeTameF32DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeTameF32UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeTameF32OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeTameF32AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeTameF32AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, 16(SI)
-	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VMULPS       nvfp4EncodeTameF32Up126AVX2<>+0(SB), Y1, Y6
+	VMULPS       nvfp4EncodeTameF32Down24AVX2<>+0(SB), Y3, Y7
+	VCMPPS       $0x12, Y7, Y6, Y6
+	VPANDN       Y5, Y6, Y5
+	VMOVAPS      Y1, 384(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeTameF32WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeTameF32AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VMOVAPS      Y7, 448(R9)
+	VPSRLD       $0x1c, Y2, Y7
+	VPAND        nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y2, Y2
+	VMULPS       nvfp4EncodeTameF32Up126AVX2<>+0(SB), Y2, Y8
+	VMULPS       nvfp4EncodeTameF32Down24AVX2<>+0(SB), Y3, Y9
+	VCMPPS       $0x12, Y9, Y8, Y8
+	VPANDN       Y7, Y8, Y7
+	VMOVAPS      Y2, 416(R9)
+	VMULPS       Y4, Y2, Y8
+	VADDPS       nvfp4EncodeTameF32WholeAVX2<>+0(SB), Y8, Y9
+	VFNMADD231PS Y3, Y8, Y2
+	VFMADD231PS  Y4, Y2, Y8
+	VMOVUPS      nvfp4EncodeTameF32AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y9, Y9
+	VADDPS       Y9, Y8, Y2
+	VSUBPS       Y9, Y2, Y4
+	VSUBPS       Y4, Y8, Y8
+	VANDPS       nvfp4EncodeTameF32AbsAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeTameF32FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 480(R9)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y6, Y8, Y8
+	VPOR         320(R8), Y8, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeTameF32BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeTameF32CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF32SignsAVX2<>+0(SB), Y5, Y5
+	VPOR         Y5, Y1, Y1
+	VPOR         Y8, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeTameF32DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeTameF32UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeTameF32OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeTameF32AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeTameF32AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, 16(SI)
+	VEXTRACTI128 $0x01, Y0, 16(DI)
 	VMOVUPD      (R8), Y0
 	VMOVUPD      64(R8), Y1
 	VMOVUPD      128(R8), Y2
@@ -5288,26 +5272,6 @@ DATA nvfp4EncodeCalmF32SixAVX2<>+24(SB)/4, $0x40c00000
 DATA nvfp4EncodeCalmF32SixAVX2<>+28(SB)/4, $0x40c00000
 GLOBL nvfp4EncodeCalmF32SixAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA nvfp4EncodeCalmF32OctaveAVX2<>+0(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF32OctaveAVX2<>+4(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF32OctaveAVX2<>+8(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF32OctaveAVX2<>+12(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF32OctaveAVX2<>+16(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF32OctaveAVX2<>+20(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF32OctaveAVX2<>+24(SB)/4, $0x7f800000
-DATA nvfp4EncodeCalmF32OctaveAVX2<>+28(SB)/4, $0x7f800000
-GLOBL nvfp4EncodeCalmF32OctaveAVX2<>(SB), RODATA|NOPTR, $32
-
-DATA nvfp4EncodeCalmF32MagicAVX2<>+0(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF32MagicAVX2<>+4(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF32MagicAVX2<>+8(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF32MagicAVX2<>+12(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF32MagicAVX2<>+16(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF32MagicAVX2<>+20(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF32MagicAVX2<>+24(SB)/4, $0x4a800002
-DATA nvfp4EncodeCalmF32MagicAVX2<>+28(SB)/4, $0x4a800002
-GLOBL nvfp4EncodeCalmF32MagicAVX2<>(SB), RODATA|NOPTR, $32
-
 DATA nvfp4EncodeCalmF32AbsAVX2<>+0(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmF32AbsAVX2<>+4(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmF32AbsAVX2<>+8(SB)/4, $0x7fffffff
@@ -5318,6 +5282,26 @@ DATA nvfp4EncodeCalmF32AbsAVX2<>+24(SB)/4, $0x7fffffff
 DATA nvfp4EncodeCalmF32AbsAVX2<>+28(SB)/4, $0x7fffffff
 GLOBL nvfp4EncodeCalmF32AbsAVX2<>(SB), RODATA|NOPTR, $32
 
+DATA nvfp4EncodeCalmF32WholeAVX2<>+0(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF32WholeAVX2<>+4(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF32WholeAVX2<>+8(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF32WholeAVX2<>+12(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF32WholeAVX2<>+16(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF32WholeAVX2<>+20(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF32WholeAVX2<>+24(SB)/4, $0x4affffff
+DATA nvfp4EncodeCalmF32WholeAVX2<>+28(SB)/4, $0x4affffff
+GLOBL nvfp4EncodeCalmF32WholeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32AVX2Magic<>+0(SB)/4, $0x4a800000
+DATA nvfp4EncodeCalmF32AVX2Magic<>+4(SB)/4, $0x4a800000
+DATA nvfp4EncodeCalmF32AVX2Magic<>+8(SB)/4, $0x4b000002
+DATA nvfp4EncodeCalmF32AVX2Magic<>+12(SB)/4, $0x4b000002
+DATA nvfp4EncodeCalmF32AVX2Magic<>+16(SB)/4, $0x4b800004
+DATA nvfp4EncodeCalmF32AVX2Magic<>+20(SB)/4, $0x4b800004
+DATA nvfp4EncodeCalmF32AVX2Magic<>+24(SB)/4, $0x4b800004
+DATA nvfp4EncodeCalmF32AVX2Magic<>+28(SB)/4, $0x4a800000
+GLOBL nvfp4EncodeCalmF32AVX2Magic<>(SB), RODATA|NOPTR, $32
+
 DATA nvfp4EncodeCalmF32FineAVX2<>+0(SB)/4, $0x43800000
 DATA nvfp4EncodeCalmF32FineAVX2<>+4(SB)/4, $0x43800000
 DATA nvfp4EncodeCalmF32FineAVX2<>+8(SB)/4, $0x43800000
@@ -5327,6 +5311,26 @@ DATA nvfp4EncodeCalmF32FineAVX2<>+20(SB)/4, $0x43800000
 DATA nvfp4EncodeCalmF32FineAVX2<>+24(SB)/4, $0x43800000
 DATA nvfp4EncodeCalmF32FineAVX2<>+28(SB)/4, $0x43800000
 GLOBL nvfp4EncodeCalmF32FineAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32Up126AVX2<>+0(SB)/4, $0x7e800000
+DATA nvfp4EncodeCalmF32Up126AVX2<>+4(SB)/4, $0x7e800000
+DATA nvfp4EncodeCalmF32Up126AVX2<>+8(SB)/4, $0x7e800000
+DATA nvfp4EncodeCalmF32Up126AVX2<>+12(SB)/4, $0x7e800000
+DATA nvfp4EncodeCalmF32Up126AVX2<>+16(SB)/4, $0x7e800000
+DATA nvfp4EncodeCalmF32Up126AVX2<>+20(SB)/4, $0x7e800000
+DATA nvfp4EncodeCalmF32Up126AVX2<>+24(SB)/4, $0x7e800000
+DATA nvfp4EncodeCalmF32Up126AVX2<>+28(SB)/4, $0x7e800000
+GLOBL nvfp4EncodeCalmF32Up126AVX2<>(SB), RODATA|NOPTR, $32
+
+DATA nvfp4EncodeCalmF32Down24AVX2<>+0(SB)/4, $0x33800000
+DATA nvfp4EncodeCalmF32Down24AVX2<>+4(SB)/4, $0x33800000
+DATA nvfp4EncodeCalmF32Down24AVX2<>+8(SB)/4, $0x33800000
+DATA nvfp4EncodeCalmF32Down24AVX2<>+12(SB)/4, $0x33800000
+DATA nvfp4EncodeCalmF32Down24AVX2<>+16(SB)/4, $0x33800000
+DATA nvfp4EncodeCalmF32Down24AVX2<>+20(SB)/4, $0x33800000
+DATA nvfp4EncodeCalmF32Down24AVX2<>+24(SB)/4, $0x33800000
+DATA nvfp4EncodeCalmF32Down24AVX2<>+28(SB)/4, $0x33800000
+GLOBL nvfp4EncodeCalmF32Down24AVX2<>(SB), RODATA|NOPTR, $32
 
 DATA nvfp4EncodeCalmF32AVX2Bytes<>+0(SB)/1, $0x00
 DATA nvfp4EncodeCalmF32AVX2Bytes<>+1(SB)/1, $0x04
@@ -5399,142 +5403,140 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      (DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF32Up126AVX2<>+0(SB), Y0, Y5
+	VMULPS       nvfp4EncodeCalmF32Down24AVX2<>+0(SB), Y2, Y6
+	VCMPPS       $0x12, Y6, Y5, Y5
+	VPANDN       Y4, Y5, Y4
 	VMOVAPS      Y0, (R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 64(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VMULPS       Y3, Y0, Y5
+	VADDPS       nvfp4EncodeCalmF32WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMOVUPS      nvfp4EncodeCalmF32AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, 64(R9)
+	VPSRLD       $0x1c, Y1, Y6
 	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF32Up126AVX2<>+0(SB), Y1, Y7
+	VMULPS       nvfp4EncodeCalmF32Down24AVX2<>+0(SB), Y2, Y8
+	VCMPPS       $0x12, Y8, Y7, Y7
+	VPANDN       Y6, Y7, Y6
 	VMOVAPS      Y1, 32(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 96(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
+	VMULPS       Y3, Y1, Y7
+	VADDPS       nvfp4EncodeCalmF32WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      nvfp4EncodeCalmF32AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y8, Y8
+	VADDPS       Y8, Y7, Y1
+	VSUBPS       Y8, Y1, Y3
+	VSUBPS       Y3, Y7, Y7
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, 96(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPOR         320(R8), Y7, Y2
+	VMOVDQU      Y2, 320(R8)
+	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y7, Y7
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
-	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VMOVUPS      64(CX), Y1
-	VMOVUPS      96(CX), Y2
-	VSHUFPS      $0x88, Y2, Y1, Y0
-	VSHUFPS      $0xdd, Y2, Y1, Y1
-	VPERMPD      $0xd8, Y0, Y0
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VPOR         Y7, Y0, Y0
+	VMOVUPS      64(CX), Y2
+	VMOVUPS      96(CX), Y3
+	VSHUFPS      $0x88, Y3, Y2, Y1
+	VSHUFPS      $0xdd, Y3, Y2, Y2
 	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
 	MOVBQZX      1(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
-	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 128(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 192(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
+	VPSRLD       $0x1c, Y1, Y5
 	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 160(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y9
-	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 224(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
-	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeCalmF32DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeCalmF32UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeCalmF32OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeCalmF32AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeCalmF32AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, (SI)
-	VEXTRACTI128 $0x01, Y6, (DI)
+	VMULPS       nvfp4EncodeCalmF32Up126AVX2<>+0(SB), Y1, Y6
+	VMULPS       nvfp4EncodeCalmF32Down24AVX2<>+0(SB), Y3, Y7
+	VCMPPS       $0x12, Y7, Y6, Y6
+	VPANDN       Y5, Y6, Y5
+	VMOVAPS      Y1, 128(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeCalmF32WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeCalmF32AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VMOVAPS      Y7, 192(R9)
+	VPSRLD       $0x1c, Y2, Y7
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y2, Y2
+	VMULPS       nvfp4EncodeCalmF32Up126AVX2<>+0(SB), Y2, Y8
+	VMULPS       nvfp4EncodeCalmF32Down24AVX2<>+0(SB), Y3, Y9
+	VCMPPS       $0x12, Y9, Y8, Y8
+	VPANDN       Y7, Y8, Y7
+	VMOVAPS      Y2, 160(R9)
+	VMULPS       Y4, Y2, Y8
+	VADDPS       nvfp4EncodeCalmF32WholeAVX2<>+0(SB), Y8, Y9
+	VFNMADD231PS Y3, Y8, Y2
+	VFMADD231PS  Y4, Y2, Y8
+	VMOVUPS      nvfp4EncodeCalmF32AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y9, Y9
+	VADDPS       Y9, Y8, Y2
+	VSUBPS       Y9, Y2, Y4
+	VSUBPS       Y4, Y8, Y8
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 224(R9)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y6, Y8, Y8
+	VPOR         320(R8), Y8, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y5, Y5
+	VPOR         Y5, Y1, Y1
+	VPOR         Y8, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeCalmF32DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF32UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeCalmF32OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeCalmF32AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeCalmF32AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, (SI)
+	VEXTRACTI128 $0x01, Y0, (DI)
 	VMOVUPS      128(CX), Y1
 	VMOVUPS      160(CX), Y2
 	VSHUFPS      $0x88, Y2, Y1, Y0
@@ -5543,142 +5545,140 @@ four:
 	VPERMPD      $0xd8, Y1, Y1
 	MOVBQZX      2(DX), R10
 	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
+	VBROADCASTSS 512(BX)(R10*4), Y3
+	VPSRLD       $0x1c, Y0, Y4
 	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
+	VMULPS       nvfp4EncodeCalmF32Up126AVX2<>+0(SB), Y0, Y5
+	VMULPS       nvfp4EncodeCalmF32Down24AVX2<>+0(SB), Y2, Y6
+	VCMPPS       $0x12, Y6, Y5, Y5
+	VPANDN       Y4, Y5, Y4
 	VMOVAPS      Y0, 256(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y6
-	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y6, Y4
-	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y7
-	VFMADD231PS  Y7, Y4, Y6
-	VMOVAPS      Y6, Y5
-	VFNMADD231PS Y7, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 320(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VMULPS       Y3, Y0, Y5
+	VADDPS       nvfp4EncodeCalmF32WholeAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS Y2, Y5, Y0
+	VFMADD231PS  Y3, Y0, Y5
+	VMOVUPS      nvfp4EncodeCalmF32AVX2Magic<>+0(SB), Y0
+	VPERMPS      Y0, Y6, Y6
+	VADDPS       Y6, Y5, Y0
+	VSUBPS       Y6, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y5, Y5
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, 320(R9)
+	VPSRLD       $0x1c, Y1, Y6
 	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
+	VMULPS       nvfp4EncodeCalmF32Up126AVX2<>+0(SB), Y1, Y7
+	VMULPS       nvfp4EncodeCalmF32Down24AVX2<>+0(SB), Y2, Y8
+	VCMPPS       $0x12, Y8, Y7, Y7
+	VPANDN       Y6, Y7, Y6
 	VMOVAPS      Y1, 288(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y8
-	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y8, Y5
-	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y9
-	VFMADD231PS  Y9, Y5, Y8
-	VMOVAPS      Y8, Y7
-	VFNMADD231PS Y9, Y5, Y7
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VSUBPS       Y7, Y1, Y1
-	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y7, Y7
-	VMOVAPS      Y7, 352(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
+	VMULPS       Y3, Y1, Y7
+	VADDPS       nvfp4EncodeCalmF32WholeAVX2<>+0(SB), Y7, Y8
+	VFNMADD231PS Y2, Y7, Y1
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      nvfp4EncodeCalmF32AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y8, Y8
+	VADDPS       Y8, Y7, Y1
+	VSUBPS       Y8, Y1, Y3
+	VSUBPS       Y3, Y7, Y7
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y7, Y7
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, 352(R9)
+	VPSLLD       $0x10, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y5, Y7, Y7
+	VPOR         320(R8), Y7, Y2
+	VMOVDQU      Y2, 320(R8)
+	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y7, Y7
 	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y8, Y8
-	VPBLENDW     $0xaa, Y8, Y6, Y6
-	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y6, Y6
-	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y6, Y6
-	VPOR         Y1, Y6, Y6
-	VMOVUPS      192(CX), Y1
-	VMOVUPS      224(CX), Y2
-	VSHUFPS      $0x88, Y2, Y1, Y0
-	VSHUFPS      $0xdd, Y2, Y1, Y1
-	VPERMPD      $0xd8, Y0, Y0
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y0, Y0
+	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y4, Y4
+	VPOR         Y4, Y0, Y0
+	VPOR         Y7, Y0, Y0
+	VMOVUPS      192(CX), Y2
+	VMOVUPS      224(CX), Y3
+	VSHUFPS      $0x88, Y3, Y2, Y1
+	VSHUFPS      $0xdd, Y3, Y2, Y2
 	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
 	MOVBQZX      3(DX), R10
-	VBROADCASTSS (BX)(R10*4), Y2
-	VPSRLD       $0x1c, Y0, Y3
-	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
-	VMOVAPS      Y0, 384(R9)
-	VDIVPS       Y2, Y0, Y0
-	VPXOR        Y4, Y4, Y4
-	VPCMPEQD     Y4, Y0, Y4
-	VPANDN       Y3, Y4, Y3
-	VMOVAPS      Y0, Y7
-	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y7, Y4
-	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y4, Y4
-	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y8
-	VFMADD231PS  Y8, Y4, Y7
-	VMOVAPS      Y7, Y5
-	VFNMADD231PS Y8, Y4, Y5
-	VPSRLD       $0x16, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VSUBPS       Y5, Y0, Y0
-	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y0, Y0
-	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y0, Y0
-	VCVTTPS2DQ   Y0, Y0
-	VMULPS       Y2, Y5, Y5
-	VMOVAPS      Y5, 448(R9)
-	VPSRLD       $0x1c, Y1, Y4
+	VBROADCASTSS (BX)(R10*4), Y3
+	VBROADCASTSS 512(BX)(R10*4), Y4
+	VPSRLD       $0x1c, Y1, Y5
 	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
-	VMOVAPS      Y1, 416(R9)
-	VDIVPS       Y2, Y1, Y1
-	VPXOR        Y5, Y5, Y5
-	VPCMPEQD     Y5, Y1, Y5
-	VPANDN       Y4, Y5, Y4
-	VMOVAPS      Y1, Y9
-	VMAXPS       nvfp4EncodeCalmF32OneAVX2<>+0(SB), Y9, Y5
-	VANDPS       nvfp4EncodeCalmF32OctaveAVX2<>+0(SB), Y5, Y5
-	VMOVUPS      nvfp4EncodeCalmF32MagicAVX2<>+0(SB), Y10
-	VFMADD231PS  Y10, Y5, Y9
-	VMOVAPS      Y9, Y8
-	VFNMADD231PS Y10, Y5, Y8
-	VPSRLD       $0x16, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VSUBPS       Y8, Y1, Y1
-	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y1, Y1
-	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y1, Y1
-	VCVTTPS2DQ   Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVAPS      Y8, 480(R9)
-	VPSLLD       $0x10, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x10, Y1, Y1
-	VPOR         Y0, Y1, Y1
-	VPOR         320(R8), Y1, Y0
-	VMOVDQU      Y0, 320(R8)
-	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y1, Y1
-	VPSLLD       $0x10, Y9, Y9
-	VPBLENDW     $0xaa, Y9, Y7, Y7
-	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y7, Y7
-	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y3, Y3
-	VPOR         Y3, Y7, Y7
-	VPOR         Y1, Y7, Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSRLD       $0x0c, Y6, Y0
-	VPSLLD       $0x0c, Y6, Y1
-	VPAND        nvfp4EncodeCalmF32DownAVX2<>+0(SB), Y0, Y0
-	VPAND        nvfp4EncodeCalmF32UpAVX2<>+0(SB), Y1, Y1
-	VPAND        nvfp4EncodeCalmF32OuterAVX2<>+0(SB), Y6, Y6
-	VPOR         Y0, Y1, Y1
-	VPOR         Y1, Y6, Y6
-	VPSHUFB      nvfp4EncodeCalmF32AVX2Bytes<>+0(SB), Y6, Y6
-	VMOVDQU      nvfp4EncodeCalmF32AVX2Dwords<>+0(SB), Y0
-	VPERMD       Y6, Y0, Y6
-	VMOVDQU      X6, 16(SI)
-	VEXTRACTI128 $0x01, Y6, 16(DI)
+	VMULPS       nvfp4EncodeCalmF32Up126AVX2<>+0(SB), Y1, Y6
+	VMULPS       nvfp4EncodeCalmF32Down24AVX2<>+0(SB), Y3, Y7
+	VCMPPS       $0x12, Y7, Y6, Y6
+	VPANDN       Y5, Y6, Y5
+	VMOVAPS      Y1, 384(R9)
+	VMULPS       Y4, Y1, Y6
+	VADDPS       nvfp4EncodeCalmF32WholeAVX2<>+0(SB), Y6, Y7
+	VFNMADD231PS Y3, Y6, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMOVUPS      nvfp4EncodeCalmF32AVX2Magic<>+0(SB), Y1
+	VPERMPS      Y1, Y7, Y7
+	VADDPS       Y7, Y6, Y1
+	VSUBPS       Y7, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y6, Y6
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VMOVAPS      Y7, 448(R9)
+	VPSRLD       $0x1c, Y2, Y7
+	VPAND        nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y2, Y2
+	VMULPS       nvfp4EncodeCalmF32Up126AVX2<>+0(SB), Y2, Y8
+	VMULPS       nvfp4EncodeCalmF32Down24AVX2<>+0(SB), Y3, Y9
+	VCMPPS       $0x12, Y9, Y8, Y8
+	VPANDN       Y7, Y8, Y7
+	VMOVAPS      Y2, 416(R9)
+	VMULPS       Y4, Y2, Y8
+	VADDPS       nvfp4EncodeCalmF32WholeAVX2<>+0(SB), Y8, Y9
+	VFNMADD231PS Y3, Y8, Y2
+	VFMADD231PS  Y4, Y2, Y8
+	VMOVUPS      nvfp4EncodeCalmF32AVX2Magic<>+0(SB), Y2
+	VPERMPS      Y2, Y9, Y9
+	VADDPS       Y9, Y8, Y2
+	VSUBPS       Y9, Y2, Y4
+	VSUBPS       Y4, Y8, Y8
+	VANDPS       nvfp4EncodeCalmF32AbsAVX2<>+0(SB), Y8, Y8
+	VMULPS       nvfp4EncodeCalmF32FineAVX2<>+0(SB), Y8, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, 480(R9)
+	VPSLLD       $0x10, Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSLLD       $0x10, Y8, Y8
+	VPOR         Y6, Y8, Y8
+	VPOR         320(R8), Y8, Y3
+	VMOVDQU      Y3, 320(R8)
+	VPAND        nvfp4EncodeCalmF32BinsAVX2<>+0(SB), Y8, Y8
+	VPSLLD       $0x10, Y2, Y2
+	VPBLENDW     $0xaa, Y2, Y1, Y1
+	VPAND        nvfp4EncodeCalmF32CodesAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF32SignsAVX2<>+0(SB), Y5, Y5
+	VPOR         Y5, Y1, Y1
+	VPOR         Y8, Y1, Y1
+	VPSLLD       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSRLD       $0x0c, Y0, Y1
+	VPSLLD       $0x0c, Y0, Y2
+	VPAND        nvfp4EncodeCalmF32DownAVX2<>+0(SB), Y1, Y1
+	VPAND        nvfp4EncodeCalmF32UpAVX2<>+0(SB), Y2, Y2
+	VPAND        nvfp4EncodeCalmF32OuterAVX2<>+0(SB), Y0, Y0
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPSHUFB      nvfp4EncodeCalmF32AVX2Bytes<>+0(SB), Y0, Y0
+	VMOVDQU      nvfp4EncodeCalmF32AVX2Dwords<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      X0, 16(SI)
+	VEXTRACTI128 $0x01, Y0, 16(DI)
 	VMOVUPD      (R8), Y0
 	VMOVUPD      64(R8), Y1
 	VMOVUPD      128(R8), Y2

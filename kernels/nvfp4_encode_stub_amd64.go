@@ -5,63 +5,63 @@
 package kernels
 
 // nvfp4EncodeBF16AVX512 is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between
-// 2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where
+// 2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where
 // a bin is ErrorBins-1, which lanes.far counts.
 //
 //go:noescape
 func nvfp4EncodeBF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
 
 // nvfp4EncodeTameBF16AVX512 is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between
-// 2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where
+// 2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where
 // a bin is ErrorBins-1: then bit 8 or 24 of an entry of lanes.far says that there are such. The run is tame.
 //
 //go:noescape
 func nvfp4EncodeTameBF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
 
 // nvfp4EncodeCalmBF16AVX512 is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between
-// 2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where
+// 2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where
 // a bin is ErrorBins-1: then bit 8 or 24 of an entry of lanes.far says that there are such. The run is calm.
 //
 //go:noescape
 func nvfp4EncodeCalmBF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
 
 // nvfp4EncodeF16AVX512 is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between
-// 2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where
+// 2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where
 // a bin is ErrorBins-1, which lanes.far counts.
 //
 //go:noescape
 func nvfp4EncodeF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
 
 // nvfp4EncodeTameF16AVX512 is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between
-// 2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where
+// 2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where
 // a bin is ErrorBins-1: then bit 8 or 24 of an entry of lanes.far says that there are such. The run is tame.
 //
 //go:noescape
 func nvfp4EncodeTameF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
 
 // nvfp4EncodeCalmF16AVX512 is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between
-// 2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where
+// 2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where
 // a bin is ErrorBins-1: then bit 8 or 24 of an entry of lanes.far says that there are such. The run is calm.
 //
 //go:noescape
 func nvfp4EncodeCalmF16AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
 
 // nvfp4EncodeF32AVX512 is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between
-// 2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where
+// 2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where
 // a bin is ErrorBins-1, which lanes.far counts.
 //
 //go:noescape
 func nvfp4EncodeF32AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
 
 // nvfp4EncodeTameF32AVX512 is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between
-// 2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where
+// 2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where
 // a bin is ErrorBins-1: then bit 8 or 24 of an entry of lanes.far says that there are such. The run is tame.
 //
 //go:noescape
 func nvfp4EncodeTameF32AVX512(fours int, src *byte, scales *byte, steps *float32, codes *byte, bins *byte, lanes *float64)
 
 // nvfp4EncodeCalmF32AVX512 is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between
-// 2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where
+// 2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where
 // a bin is ErrorBins-1: then bit 8 or 24 of an entry of lanes.far says that there are such. The run is calm.
 //
 //go:noescape

@@ -51,9 +51,11 @@ type nvfp4Job struct {
 	allZero bool    // nothing in the matrix says what its global scale should be
 	divisor float32 // ModelOpt: 6·weight_scale_2; ModelOptStatic: amax/6
 
-	steps  [128]float32 // by E4M3 code: the block's step, what a code of 1.0 stands for
-	unit   float32      // what searches multiply elements by: 1/weight_scale_2
-	divide bool         // searches divide by the step: it or its reciprocal is no normal f32 with room to spare, and unit is 1
+	steps       [128]float32 // by E4M3 code: the block's step, what a code of 1.0 stands for
+	reciprocals [128]float32 // of steps, for kernels in assembly, which want them behind the steps
+
+	unit   float32 // what searches multiply elements by: 1/weight_scale_2
+	divide bool    // searches divide by the step: it or its reciprocal is no normal f32 with room to spare, and unit is 1
 
 	tap nvfp4Tap
 
@@ -152,6 +154,7 @@ func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, a
 	}
 	for c := 1; c < nanE4M3; c++ {
 		j.steps[c] = nvfp4Step(byte(c), j.global, conv)
+		j.reciprocals[c] = 1 / j.steps[c]
 	}
 	if len(j.search.multipliers) == 0 && !j.search.sweep {
 		return
@@ -171,11 +174,11 @@ func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, a
 }
 
 // stepsAreNormal says that the global scale leaves steps and their reciprocals
-// normal numbers with room to spare. Where not, kernels in assembly leave blocks
-// to the reference.
+// normal numbers, and what is left over of a quotient too, with room to spare.
+// Where not, kernels in assembly leave blocks to the reference.
 func (j *nvfp4Job) stepsAreNormal() bool {
 	scale2 := j.scale2()
-	return scale2 >= 0x1p-100 && scale2 <= 0x1p100
+	return scale2 >= 0x1p-80 && scale2 <= 0x1p100
 }
 
 // scale2 is what multiplies a block scale.

@@ -13,6 +13,7 @@ func TestNVFP4Layout(t *testing.T) {
 	var l nvfp4Lanes
 	var c nvfp4Clips
 	var n nibbleCounts
+	var j nvfp4Job
 	for _, f := range []struct {
 		name      string
 		got, want uintptr
@@ -25,6 +26,7 @@ func TestNVFP4Layout(t *testing.T) {
 		{"largest", unsafe.Offsetof(c.largest), 6752}, {"lanes", unsafe.Offsetof(c.lanes), 6816}, {"depth", unsafe.Offsetof(c.depth), 7008},
 		{"step", unsafe.Offsetof(c.step), 7168}, {"wild", unsafe.Offsetof(c.wild), 7232},
 		{"having", unsafe.Offsetof(n.having), 0},
+		{"reciprocals", unsafe.Offsetof(j.reciprocals) - unsafe.Offsetof(j.steps), 512},
 		{"run", nvfp4Chunk, 256},
 	} {
 		if f.got != f.want {

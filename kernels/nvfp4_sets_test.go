@@ -163,7 +163,7 @@ func FuzzNVFP4Sets(f *testing.F) {
 	for mode := range uint8(60) {
 		f.Add(uint64(mode), uint16(mode%3), uint16(mode)*53, mode, float32(0))
 	}
-	for i, global := range []float32{1e-45, 1e-38, 1e-30, 0.001, 1, 127, 129, 1e30, math.MaxFloat32} {
+	for i, global := range []float32{1e-45, 1e-38, 1e-30, 0x1p-80, 0.001, 1, 127, 129, 0x1p100, 1e30, math.MaxFloat32} {
 		f.Add(uint64(i), uint16(1), uint16(300), uint8(i), global)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, rows, cols uint16, mode uint8, global float32) {
@@ -224,6 +224,41 @@ func TestNVFP4WholeStepErrors(t *testing.T) {
 		tap, err := Reference().NVFP4(m, o, nil)
 		if err != nil || tap.Errors[ErrorBins-1] != fives || fives == 0 {
 			t.Errorf("%v: %d errors of a step, want %d (%v)", e, tap.Errors[ErrorBins-1], fives, err)
+		}
+	}
+}
+
+// At the ends of what kernels take: small elements that leave no exact rest,
+// quotients that round to 0, to infinity and to subnormal numbers.
+func TestNVFP4SetsAtTheEnds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	for _, e := range []Element{BF16, F16, F32} {
+		for _, global := range []float32{0x1p-80, 0x1.9p-79, 0x1.fp-70, 0x1.1p-20, 0x1.7p6, 0x1.3p20, 0x1.5p99, 0x1p100} {
+			x := make([]float32, 40*BlockNVFP4)
+			for i := range x {
+				exponent := rng.IntN(278) - 149
+				if i%3 == 0 { // about 2⁻¹⁵⁰ steps, or what is least
+					exponent = max(-149, math.Ilogb(float64(global))-150+rng.IntN(20)-10)
+				}
+				x[i] = float32(math.Ldexp(1+rng.Float64(), exponent))
+				if i%BlockNVFP4 == 0 {
+					x[i] = global * float32(math.Exp2(float64(rng.IntN(12))))
+				}
+				if rng.IntN(2) == 0 {
+					x[i] = -x[i]
+				}
+			}
+			m := Matrix{Element: e, Rows: 2, Cols: len(x) / 2, Data: make([]byte, len(x)*e.Size())}
+			if err := EncodeFloats(m.Data, e, x); err != nil {
+				t.Fatal(err)
+			}
+			for conv := ModelOpt; conv <= CT; conv++ {
+				stored := global
+				if conv == CT || conv == CT32 {
+					stored = 1 / global
+				}
+				checkSets(t, m, NVFP4Options{Convention: conv, GlobalScale: stored}, 0)
+			}
 		}
 	}
 }

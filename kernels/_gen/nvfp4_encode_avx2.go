@@ -49,8 +49,11 @@ func (g *encode256) function() {
 	down := g.constant("DownAVX2", 0x0000f0f0)
 	up := g.constant("UpAVX2", 0x0f0f0000)
 	k := elementConstants{
-		one: g.constant("OneAVX2", 0x3f800000), six: g.constant("SixAVX2", 0x40c00000), octave: g.constant("OctaveAVX2", 0x7f800000),
-		magic: g.constant("MagicAVX2", 0x4a800002), abs: g.constant("AbsAVX2", 0x7fffffff), fine: g.constant("FineAVX2", 0x43800000),
+		one: g.constant("OneAVX2", 0x3f800000), six: g.constant("SixAVX2", 0x40c00000), abs: g.constant("AbsAVX2", 0x7fffffff),
+		whole: g.constant("WholeAVX2", 0x4affffff), magic: encodeMagic(g.Context, name+"Magic", 8), fine: g.constant("FineAVX2", 0x43800000),
+	}
+	if g.element == "F32" {
+		k.up126, k.down24 = g.constant("Up126AVX2", 0x7e800000), g.constant("Down24AVX2", 0x33800000)
 	}
 	bytes := g.StaticGlobal(name + "Bytes") // in each 128 bits: codes of either block, bins of either
 	g.DataAttributes(attr.RODATA | attr.NOPTR)
@@ -130,7 +133,7 @@ func (g *encode256) stride() int {
 	return 32
 }
 
-type elementConstants struct{ one, six, octave, magic, abs, fine operand.Mem }
+type elementConstants struct{ one, six, abs, whole, magic, fine, up126, down24 operand.Mem }
 
 // block does one block and returns in each 16-bit half of a dword, even element
 // first, the code in bits 0 to 3 and the error bin in 4 to 7.
@@ -164,13 +167,17 @@ func (g *encode256) block(b int, k elementConstants, high, magnitudes, signBits,
 			g.VPERMPD(operand.U8(0xd8), w[i], w[i])
 		}
 	}
-	code, step := g.GP64(), g.YMM()
+	code, step, reciprocal := g.GP64(), g.YMM(), g.YMM()
 	g.MOVBQZX(operand.Mem{Base: g.scales, Disp: b}, code)
 	g.VBROADCASTSS(operand.Mem{Base: g.steps, Index: code, Scale: 4}, step)
+	g.VBROADCASTSS(operand.Mem{Base: g.steps, Index: code, Scale: 4, Disp: encodeReciprocals}, reciprocal)
 	var t, d [2]reg.VecVirtual
 	for i := range w {
 		var sign reg.VecVirtual
-		t[i], d[i], sign = g.elements(w[i], step, k, g.buf.Offset(128*b+32*i))
+		if g.element != "BF16" {
+			sign = g.signs(w[i], step, k)
+		}
+		t[i], d[i] = g.elements(w[i], step, reciprocal, k, g.buf.Offset(128*b+32*i))
 		if sign == nil {
 			continue
 		}
@@ -201,41 +208,52 @@ func (g *encode256) block(b int, k elementConstants, high, magnitudes, signBits,
 	return t[0]
 }
 
-// elements rounds 8 elements of a block and stores them without signs and, two vectors further, decoded. The
-// magnitude of a code is in bits 0 to 2 of t, what is above is anything; d is the
-// error in units of 2⁻⁸, at most 2⁸; the sign of f16 and f32 is in bit 3 of
-// signs. See encode512.
-func (g *encode256) elements(w, step reg.VecVirtual, k elementConstants, out operand.Mem) (t, d, signs reg.VecVirtual) {
-	x := g.YMM()
-	if g.element != "BF16" {
-		signs = g.YMM()
-		g.VPSRLD(operand.U8(28), w, signs)
-		g.VPAND(k.abs, w, w)
-	}
-	g.VMOVAPS(w, out)
-	g.VDIVPS(step, w, x)
-	if g.element != "BF16" {
-		zero := g.YMM()
-		g.VPXOR(zero, zero, zero)
-		g.VPCMPEQD(zero, x, zero)
-		g.VPANDN(signs, zero, signs)
-	}
-	octave, v := g.YMM(), g.YMM()
-	t, d = g.YMM(), g.YMM()
-	if g.tame {
-		g.VMOVAPS(x, t)
+// signs is that of encode512.
+func (g *encode256) signs(w, step reg.VecVirtual, k elementConstants) reg.VecVirtual {
+	signs, zero := g.YMM(), g.YMM()
+	g.VPSRLD(operand.U8(28), w, signs)
+	g.VPAND(k.abs, w, w)
+	if g.element == "F32" {
+		least := g.YMM()
+		g.VMULPS(k.up126, w, zero)
+		g.VMULPS(k.down24, step, least)
+		g.VCMPPS(lessEqual, least, zero, zero)
 	} else {
-		g.VMINPS(k.six, x, t)
+		g.VPXOR(zero, zero, zero)
+		g.VPCMPEQD(zero, w, zero)
 	}
-	g.VMAXPS(k.one, t, octave)
-	g.VANDPS(k.octave, octave, octave)
+	g.VPANDN(signs, zero, signs)
+	return signs
+}
+
+// elements rounds the magnitudes of 8 elements of a block and stores them and, two
+// vectors further, what they decode to. The magnitude of a code is in bits 0 to 2
+// of t, what is above is anything; d is the error in units of 2⁻⁸, at most 2⁸. See
+// encode512.
+func (g *encode256) elements(w, step, reciprocal reg.VecVirtual, k elementConstants, out operand.Mem) (t, d reg.VecVirtual) {
+	x, octave := g.YMM(), g.YMM()
+	g.VMOVAPS(w, out)
+	g.VMULPS(reciprocal, w, x)
+	if g.tame {
+		// 2²³−½ and a product are rounded to a whole number, about ⌊x⌋, but to
+		// halves below 2²³, whose last bits are ones.
+		g.VADDPS(k.whole, x, octave)
+	}
+	g.VFNMADD231PS(step, x, w)
+	g.VFMADD231PS(reciprocal, w, x)
+	clamped := x
+	if !g.tame {
+		clamped = g.YMM()
+		g.VMINPS(k.six, x, clamped)
+		g.VADDPS(k.whole, clamped, octave)
+	}
 	magic := g.YMM()
 	g.VMOVUPS(k.magic, magic)
-	g.VFMADD231PS(magic, octave, t)
-	g.VMOVAPS(t, v)
-	g.VFNMADD231PS(magic, octave, v)
-	g.VPSRLD(operand.U8(22), octave, octave)
-	g.VPADDD(octave, t, t)
+	g.VPERMPS(magic, octave, octave)
+	t, d = g.YMM(), g.YMM()
+	g.VADDPS(octave, clamped, t)
+	v := g.YMM()
+	g.VSUBPS(octave, t, v)
 	g.VSUBPS(v, x, d)
 	g.VANDPS(k.abs, d, d)
 	if !g.tame {
@@ -245,7 +263,7 @@ func (g *encode256) elements(w, step reg.VecVirtual, k elementConstants, out ope
 	g.VCVTTPS2DQ(d, d)
 	g.VMULPS(step, v, v)
 	g.VMOVAPS(v, out.Offset(64))
-	return t, d, signs
+	return t, d
 }
 
 // sum adds the lower or upper lanes of four blocks to the record.

@@ -45,11 +45,11 @@ type encode512 struct {
 
 	src, scales, steps, buf reg.GPVirtual
 
-	magnitudes, high, one, exponent, magic, abs, coarse, nibble reg.VecVirtual
-	six, ones, sign, oddBytes, outer                            operand.Mem // constants that are broadcast where they are used
-	w2, q2, wq, e2, worst, far                                  reg.VecVirtual
-	evens, odds                                                 reg.VecVirtual // f32 sources: where elements come from
-	second                                                      reg.OpmaskVirtual
+	magnitudes, high, one, whole, magic, abs, coarse, nibble reg.VecVirtual
+	six, ones, sign, oddBytes, outer, up126, down24          operand.Mem // constants that are broadcast where they are used
+	w2, q2, wq, e2, worst, far                               reg.VecVirtual
+	evens, odds                                              reg.VecVirtual // f32 sources: where elements come from
+	second                                                   reg.OpmaskVirtual
 }
 
 func (g *encode512) function() {
@@ -68,18 +68,21 @@ func (g *encode512) function() {
 	bins := ctx.Load(ctx.Param("bins"), ctx.GP64()).(reg.GPVirtual)
 	lanes := ctx.Load(ctx.Param("lanes"), ctx.GP64()).(reg.GPVirtual)
 
-	// A vector is stored and its upper half loaded where that is widened:
-	// that leaves the shuffle unit to others.
+	// A vector is stored and its halves loaded where they are widened: that
+	// leaves the shuffle unit to others.
 	g.buf = ctx.GP64()
 	ctx.LEAQ(ctx.AllocLocal(256+64), g.buf)
 	ctx.ADDQ(operand.U8(63), g.buf)
 	ctx.ANDQ(operand.I8(-64), g.buf)
 
 	g.high = g.constant(0xffff0000)
-	g.one = g.constant(0x3f800000)
-	g.six = g.memory("nvfp4Six", 0x40c00000)
-	g.exponent = g.constant(0x7f800000)
-	g.magic = g.constant(0x4a800002) // 2²²+1
+	if !g.tame {
+		g.one = g.constant(0x3f800000)
+		g.six = g.memory("nvfp4Six", 0x40c00000)
+	}
+	g.whole = g.constant(0x4b000000) // 2²³, whose last place is 1
+	g.magic = ctx.ZMM()
+	ctx.VMOVDQU32(encodeMagic(ctx, name+"Magic", 16), g.magic)
 	g.abs = g.constant(0x7fffffff)
 	g.coarse = g.constant(0x47000000) // 2¹⁵, whose last place is 2⁻⁸
 	g.nibble = g.constant(0x0000000f)
@@ -87,6 +90,9 @@ func (g *encode512) function() {
 	g.sign = g.memory("nvfp4Sign", 0x00080008)
 	g.oddBytes = g.memory("nvfp4OddBytes", 0xff00ff00)
 	g.outer = g.memory("nvfp4Outer", 0xf0f00f0f)
+	if g.element == "F32" {
+		g.up126, g.down24 = g.memory("nvfp4Up126", 0x7e800000), g.memory("nvfp4Down24", 0x33800000)
+	}
 	if g.bf16 {
 		g.magnitudes = g.constant(0x7fff7fff)
 	} else {
@@ -141,7 +147,7 @@ func (g *encode512) function() {
 func (k encodeKind) doc(name string) []string {
 	doc := []string{
 		name + " is nvfp4EncodeRef for fours blocks of four, fours > 0, with every step between",
-		"2⁻¹⁰⁹ and 2¹⁰⁹, of bf16 2¹⁶. bins gets the error bins of the elements, four bits each in any order, 0 where",
+		"2⁻⁸⁹ and 2¹⁰⁹, of bf16 2¹⁶, and their reciprocals behind the steps. bins gets the error bins of the elements, four bits each in any order, 0 where",
 	}
 	if k.tame {
 		return append(doc, "a bin is ErrorBins-1: then bit 8 or 24 of an entry of lanes.far says that there are such. The run is "+map[bool]string{false: "tame.", true: "calm."}[k.calm])
@@ -211,26 +217,31 @@ func (g *encode512) pair(p int) reg.VecVirtual {
 		ctx.VMOVAPS(g.odds, w[1])
 		ctx.VPERMI2PS(second, first, w[1])
 	}
-	step := ctx.ZMM()
+	step, reciprocal := ctx.ZMM(), ctx.ZMM()
 	for b := range 2 {
 		code := ctx.GP64()
 		ctx.MOVBQZX(operand.Mem{Base: g.scales, Disp: 2*p + b}, code)
-		m := operand.Mem{Base: g.steps, Index: code, Scale: 4}
-		if b == 0 {
-			ctx.VBROADCASTSS(m, step)
-		} else {
-			ctx.VBROADCASTSS(m, g.second, step)
+		for i, v := range []reg.VecVirtual{step, reciprocal} {
+			m := operand.Mem{Base: g.steps, Index: code, Scale: 4, Disp: i * encodeReciprocals}
+			if b == 0 {
+				ctx.VBROADCASTSS(m, v)
+			} else {
+				ctx.VBROADCASTSS(m, g.second, v)
+			}
 		}
 	}
 	var q, fields, sign [2]reg.VecVirtual
 	for i := range 2 {
-		q[i], fields[i], sign[i] = g.elements(w[i], step)
+		if !g.bf16 {
+			sign[i] = g.signs(w[i], step)
+		}
+		q[i], fields[i] = g.elements(w[i], step, reciprocal)
 		ctx.VMOVAPS(w[i], g.at(2*i))
 		ctx.VMOVAPS(q[i], g.at(2*i+1))
 	}
 	for half := range 2 { // the lower one is the first block
 		for i := range 2 {
-			g.sum(w[i], q[i], i, half)
+			g.sum(i, half)
 		}
 	}
 	ctx.VPSLLD(operand.U8(16), fields[1], fields[1])
@@ -253,66 +264,71 @@ func (g *encode512) pair(p int) reg.VecVirtual {
 
 func (g *encode512) at(i int) operand.Mem { return operand.Mem{Base: g.buf, Disp: 64 * i} }
 
-// elements rounds 16 elements of two blocks and leaves w without its signs. In
-// each dword of fields the magnitude of the code is in bits 0 to 2 and the error
-// in units of 2⁻⁸, at most 2⁸, in bits 4 to 8; the rest is anything. The sign is in bit 3 of
-// signs.
-func (g *encode512) elements(w, step reg.VecVirtual) (q, fields, signs reg.VecVirtual) {
+// signs takes the signs off 16 elements and returns them in bit 3 of each dword,
+// none where the quotient of element and step is 0.
+func (g *encode512) signs(w, step reg.VecVirtual) reg.VecVirtual {
 	ctx := g.ctx
-	x, clamped, octave, t := ctx.ZMM(), ctx.ZMM(), ctx.ZMM(), ctx.ZMM()
-	if !g.bf16 {
-		signs = ctx.ZMM()
-		ctx.VMOVDQA32(w, signs)
-		ctx.VPANDD(g.abs, w, w)
-	}
-	ctx.VDIVPS(step, w, x)
-	if !g.bf16 {
-		nonzero := ctx.K() // a quotient can be 0 where the element is not
-		ctx.VPTESTMD(x, x, nonzero)
-		ctx.VPSRLD_Z(operand.U8(28), signs, nonzero, signs)
-	}
-	// Of 2²²·2^octave the last place is half of 2^octave, which is what E2M1
-	// values in that octave are apart, and below 1 too. The extra 2^octave is two places, which leaves
-	// ties as they are: it makes the code come out below.
-	if g.tame {
-		clamped = x
+	signs, nonzero := ctx.ZMM(), ctx.K()
+	ctx.VMOVDQA32(w, signs)
+	ctx.VPANDD(g.abs, w, w)
+	if g.element == "F32" {
+		// A quotient up to 2⁻¹⁵⁰ rounds to 0. Both products are exact, or the
+		// left one is infinite.
+		large, least := ctx.ZMM(), ctx.ZMM()
+		ctx.VMULPS_BCST(g.up126, w, large)
+		ctx.VMULPS_BCST(g.down24, step, least)
+		ctx.VCMPPS(greater, least, large, nonzero)
 	} else {
-		ctx.VMINPS_BCST(g.six, x, clamped)
+		ctx.VPTESTMD(w, w, nonzero) // none is so small
 	}
-	ctx.VMAXPS(g.one, clamped, octave)
-	ctx.VPANDD(g.exponent, octave, octave)
-	ctx.VMOVAPS(clamped, t)
-	ctx.VFMADD231PS(g.magic, octave, t)
-	v := ctx.ZMM()
-	ctx.VMOVAPS(t, v)
-	ctx.VFNMADD231PS(g.magic, octave, v)
-	// Places below t's 2^octave + 2 + twice the octave, its exponent's bias of 127 included: the code, modulo 8.
-	ctx.VPSRLD(operand.U8(22), octave, octave)
-	ctx.VPADDD(octave, t, t)
-	d := ctx.ZMM()
+	ctx.VPSRLD_Z(operand.U8(28), signs, nonzero, signs)
+	return signs
+}
+
+// elements rounds the magnitudes of 16 elements of two blocks. In each dword of
+// fields the magnitude of the code is in bits 0 to 2 and the error in units of
+// 2⁻⁸, at most 2⁸, in bits 4 to 8; the rest is anything.
+func (g *encode512) elements(w, step, reciprocal reg.VecVirtual) (q, fields reg.VecVirtual) {
+	ctx := g.ctx
+	x, rest, t := ctx.ZMM(), ctx.ZMM(), ctx.ZMM()
+	// See encodeMagic and, of the quotient, encodeReciprocals.
+	ctx.VMULPS(reciprocal, w, x)
+	ctx.VMOVAPS(w, rest)
+	ctx.VFNMADD231PS(step, x, rest)
+	octave := ctx.ZMM()
+	if g.tame {
+		ctx.VMOVAPS(w, octave)
+		ctx.VFMADD213PS_RZ_SAE(g.whole, reciprocal, octave)
+	}
+	ctx.VFMADD231PS(reciprocal, rest, x)
+	clamped := x
+	if !g.tame {
+		clamped = ctx.ZMM()
+		ctx.VMINPS_BCST(g.six, x, clamped) // 6 where infinity times something made x NaN
+		ctx.VADDPS_RZ_SAE(g.whole, clamped, octave)
+	}
+	ctx.VPERMPS(g.magic, octave, octave)
+	ctx.VADDPS(octave, clamped, t)
+	v, d := ctx.ZMM(), ctx.ZMM()
+	ctx.VSUBPS(octave, t, v)
 	ctx.VSUBPS(v, x, d)
 	ctx.VANDPS(g.abs, d, d)
 	if !g.tame {
-		ctx.VMINPS(g.one, d, d)
+		ctx.VMINPS(g.one, d, d) // 1 where it is NaN
 	}
 	ctx.VADDPS_RZ_SAE(g.coarse, d, d)
 	ctx.VPTERNLOGD(selectBits, g.nibble, d, t)
 	q = ctx.ZMM()
 	ctx.VMULPS(step, v, q)
-	return q, t, signs
+	return q, t
 }
 
-// sum adds eight elements, the lower or upper half of w, to the record.
-func (g *encode512) sum(w, q reg.VecVirtual, i, half int) {
+// sum adds eight elements, the lower or upper half of a vector, to the record.
+func (g *encode512) sum(i, half int) {
 	ctx := g.ctx
 	w64, q64, e := ctx.ZMM(), ctx.ZMM(), ctx.ZMM()
-	if half == 0 {
-		ctx.VCVTPS2PD(w.AsY(), w64)
-		ctx.VCVTPS2PD(q.AsY(), q64)
-	} else {
-		ctx.VCVTPS2PD(g.at(2*i).Offset(32), w64)
-		ctx.VCVTPS2PD(g.at(2*i+1).Offset(32), q64)
-	}
+	ctx.VCVTPS2PD(g.at(2*i).Offset(32*half), w64)
+	ctx.VCVTPS2PD(g.at(2*i+1).Offset(32*half), q64)
 	ctx.VSUBPD(q64, w64, e)
 	ctx.VFMADD231PD(w64, w64, g.w2)
 	ctx.VFMADD231PD(q64, q64, g.q2)
