@@ -212,7 +212,12 @@ func (p *Clipping) draw() string {
 	if p.h >= 20 {
 		top = append(top, "")
 	}
-	top = append(top, clipTable(th, rows, shown, p.w, len(rows)+1), "")
+	least := 12 // lines below
+	if p.small() {
+		least = 8
+	}
+	tableH := min(len(rows)+1, max(p.h-len(top)-1-least, 5))
+	top = append(top, clipTable(th, rows, shown, p.w, tableH), "")
 	above := strings.Join(top, "\n")
 	w, h := p.w, p.h-strings.Count(above, "\n")-1
 	if h <= 0 {

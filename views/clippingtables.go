@@ -30,7 +30,7 @@ type clipRow struct {
 	total int
 }
 
-// clipTable is the table of variants, with the shown one marked.
+// clipTable is the table of variants, with the shown one marked and in sight.
 func clipTable(th *Theme, rows []clipRow, shown, w, h int) string {
 	const barWidth = 16
 	top := 0.0
@@ -57,6 +57,10 @@ func clipTable(th *Theme, rows []clipRow, shown, w, h int) string {
 		c := &rows[i].sum
 		cells[i][4] = th.VariantStyle(rows[i].id).Render(stackedBar(c.blockShare(c.deep), c.blockShare(c.shallow), top, barWidth))
 	}
+	offset := 0
+	if room := h - 2; len(rows) > h-1 && shown >= room {
+		offset = shown - room + 1
+	}
 	return Table{
 		Columns: []Column{
 			{Title: ""}, {Title: "variant"}, {Title: "deep %", Align: Right}, {Title: "shallow %", Align: Right},
@@ -65,7 +69,7 @@ func clipTable(th *Theme, rows []clipRow, shown, w, h int) string {
 			{Title: "scales high", Align: Right, Drop: 6}, {Title: "low", Align: Right, Drop: 6}, {Title: "zero blocks", Align: Right, Drop: 7},
 			{Title: "tensors", Align: Right, Drop: 2},
 		},
-		Rows: cells, Cursor: -1,
+		Rows: cells, Cursor: -1, More: true, Offset: offset,
 	}.Render(th, w, h)
 }
 

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,6 +91,9 @@ func scaleReason(v *sessions.Variant) string {
 // e4m3Reason is scaleReason for E4M3 scales, where others stand beside them.
 const e4m3Reason = "rounding an E4M3 scale explains 1/16"
 
+// namedAtMost is how many other variants a sentence names; more are counted.
+const namedAtMost = 4
+
 // clipSentence says in plain words what the figures of the shown variant mean,
 // and how the other variants compare.
 func clipSentence(shown clipFigure, others []clipFigure, total int) string {
@@ -111,24 +115,38 @@ func clipSentence(shown clipFigure, others []clipFigure, total int) string {
 	} else {
 		fmt.Fprintf(&b, "%s clips no block %s, and %s %s", shown.name, limit, roughPercent(c.blockShare(c.shallow)), within)
 	}
-	var none []string
+	deeper := ""
+	if !deep {
+		deeper = " deeper"
+	}
+	var none, some []clipFigure
 	for _, o := range others {
 		switch {
 		case o.sum.blocks == 0:
 		case o.sum.deep == 0:
-			none = append(none, o.name)
+			none = append(none, o)
 		default:
-			fmt.Fprintf(&b, "; %s %s", o.name, roughPercent(o.sum.blockShare(o.sum.deep)))
-			if !deep {
-				b.WriteString(" deeper")
-			}
+			some = append(some, o)
 		}
 	}
-	if len(none) > 0 {
-		fmt.Fprintf(&b, "; %s none", join(none))
-		if !deep {
-			b.WriteString(" deeper")
+	share := func(o clipFigure) float64 { return o.sum.blockShare(o.sum.deep) }
+	if len(some) > namedAtMost {
+		most := slices.MaxFunc(some, func(a, b clipFigure) int { return cmp.Compare(share(a), share(b)) })
+		fmt.Fprintf(&b, "; %d others up to %s%s (%s)", len(some), roughPercent(share(most)), deeper, most.name)
+		some = nil
+	}
+	for _, o := range some {
+		fmt.Fprintf(&b, "; %s %s%s", o.name, roughPercent(share(o)), deeper)
+	}
+	switch {
+	case len(none) > namedAtMost:
+		fmt.Fprintf(&b, "; %d others none%s", len(none), deeper)
+	case len(none) > 0:
+		var names []string
+		for _, o := range none {
+			names = append(names, o.name)
 		}
+		fmt.Fprintf(&b, "; %s none%s", join(names), deeper)
 	}
 	b.WriteByte('.')
 	return b.String()

@@ -132,7 +132,9 @@ func (d *detailPane) short(t *sessions.Tensor, variants []int) []string {
 	first := th.Title.Render(ShortName(t))
 	if r, ok := s.Record(s.Variant, s.Cursor); ok && !r.Failed {
 		place := th.Dim.Render("  " + d.hidden())
-		if rank, of := d.rankOf(s.Variant); s.Shown(s.Cursor) {
+		if rank, of := d.rankOf(s.Variant); s.Shown(s.Cursor) && rank == 0 {
+			place = th.Dim.Render("  no rank")
+		} else if s.Shown(s.Cursor) {
 			place = th.Dim.Render("  rank ") + fmt.Sprintf("%d/%d", rank, of)
 		}
 		first += place +

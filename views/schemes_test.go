@@ -242,3 +242,46 @@ func TestCompareSaysTheSize(t *testing.T) {
 		}
 	}
 }
+
+// With all variants that can be had, each pane keeps the shown one in sight and
+// what it draws below the tables.
+func TestPanesHoldEveryVariant(t *testing.T) {
+	var names []string
+	for _, h := range method.Known() {
+		names = append(names, h.Name)
+	}
+	state := viewstest.Big(1, 4, names...)
+	s := sceneOf(t, state)
+	clipping, worst, tensor := NewClipping(s), NewWorst(s), NewTensor(s)
+	for v, name := range names {
+		s.SetVariant(v)
+		s.Detail = detailOf(s)
+		for _, size := range [][2]int{{78, 19}, {118, 31}, {198, 55}} {
+			clipping.SetSize(size[0], size[1])
+			view := clipping.View()
+			checkSize(t, view, size[0], size[1])
+			if !strings.Contains(view, "▸  "+name+" "+s.Theme.VariantMark(v)) || !strings.Contains(view, "1/16: beyond is deep") {
+				t.Fatalf("%s at %v: no row or no chart\n%s", name, size, view)
+			}
+			tensor.SetSize(size[0], size[1])
+			checkSize(t, tensor.View(), size[0], size[1])
+		}
+		worst.SetSize(48, 30)
+		_, below, _ := strings.Cut(worst.View(), "rel_l2 from")
+		if short := shortVariants(state.Variants)[v]; !strings.Contains(below, short+" "+s.Theme.VariantMark(v)) {
+			t.Errorf("%s has no distribution\n%s", name, worst.View())
+		}
+	}
+}
+
+// A sentence names a few other variants and counts more.
+func TestClipSentenceCountsTheRest(t *testing.T) {
+	of := func(name string, deep int64) clipFigure {
+		return clipFigure{name: name, sum: clipSum{tensors: 1, blocks: 1000, deep: deep}}
+	}
+	some := []clipFigure{of("b", 10), of("c", 270), of("d", 30), of("e", 40), of("f", 50), of("g", 0), of("h", 0), of("i", 0), of("j", 0), of("k", 0)}
+	want := "a clips no block deeper than the rounding of a scale can explain, and 0 % within it; 5 others up to 27.0 % deeper (c); 5 others none deeper."
+	if got := clipSentence(of("a", 0), some, 1); got != want {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}

@@ -2,6 +2,7 @@ package views
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -219,6 +220,9 @@ func (p *Tensor) header(t *sessions.Tensor) []string {
 	names, ids := make([]string, len(p.scene.State.Variants)), make([]int, len(p.scene.State.Variants))
 	for v := range names {
 		names[v], ids[v] = Clean(p.scene.State.Variants[v].Name), v
+	}
+	if Width(th.variantLegend(names, ids, math.MaxInt)) > p.w {
+		names = shortVariants(p.scene.State.Variants)
 	}
 	return []string{
 		th.Title.Render(TruncateMiddle(Clean(t.Name), p.w)),

@@ -281,7 +281,9 @@ func (p *worstPane) distributions() []string {
 	for len(p.spread) < len(names) {
 		p.spread = append(p.spread, distribution{})
 	}
+	shown := make([]int, len(names))
 	for v := range names {
+		shown[v] = v
 		d := &p.spread[v]
 		d.span(s, v)
 		if d.lo <= d.hi {
@@ -292,16 +294,16 @@ func (p *worstPane) distributions() []string {
 	if lo > hi {
 		return nil
 	}
+	for len(shown) > p.footHeight()-2 {
+		shown = s.shed(shown)
+	}
 	head := fmt.Sprintf("%s from %s to %s", s.Metric.Name, compact(lo), compact(hi))
-	if n := len(names) - (p.footHeight() - 2); n > 0 {
+	if n := len(names) - len(shown); n > 0 {
 		head += "; " + notShown(n)
 	}
 	lines := []string{th.Dim.Render(head)}
 	bins := max(min(p.w-nameW-2, 60), 1)
-	for v := range names {
-		if len(lines) > p.footHeight()-2 {
-			break
-		}
+	for _, v := range shown {
 		d := &p.spread[v]
 		d.count(s, v, bins, lo, hi)
 		name := Fit(names[v]+" "+th.VariantMark(v), nameW)
