@@ -101,10 +101,11 @@ type coverage struct {
 
 // cover asks a config about a module. Of several groups that target it the one
 // that does so most closely counts, as in compressed-tensors: by name, then by an
-// expression, then by class.
+// expression, then by class, and of equals by the pattern that sorts first. One
+// that stands in two groups is the later one's.
 func (c *config) cover(matched []int, isLinear bool) coverage {
 	var v coverage
-	closest := 0
+	closest, pattern := 0, ""
 	for _, i := range matched {
 		e := &c.entries[i]
 		if !e.Targets() {
@@ -113,8 +114,8 @@ func (c *config) cover(matched []int, isLinear bool) coverage {
 			}
 			continue
 		}
-		if k := e.closeness(); k > closest {
-			closest, v.group = k, c.groupOf(i)
+		if k := e.closeness(); k > closest || k == closest && e.Pattern <= pattern {
+			closest, pattern, v.group = k, e.Pattern, c.groupOf(i)
 		}
 	}
 	v.implied = len(c.groups) == 0 && c.method != "" && isLinear
