@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"quantscope/sessions/lockfile"
+	"quantscope/quant/lockfile"
 )
 
 // pollEvery is how often a session that another process writes is looked at. A

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"quantscope/sessions/lockfile"
+	"quantscope/quant/lockfile"
 )
 
 // payloads are the payloads of all tap events of a session. A pair that was

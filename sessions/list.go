@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"quantscope/sessions/lockfile"
+	"quantscope/quant/lockfile"
 )
 
 // Info is what can be said of a session file without reading its records.

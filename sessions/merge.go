@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"quantscope/sessions/lockfile"
+	"quantscope/quant/lockfile"
 )
 
 // MergeError says why sessions are not parts of one.

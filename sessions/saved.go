@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"quantscope/kernels"
-	"quantscope/sessions/lockfile"
+	"quantscope/quant/lockfile"
 )
 
 // OpenSession opens a session for reading: a Follow feed when a process is

@@ -15,7 +15,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"quantscope/sessions/lockfile"
+	"quantscope/quant/lockfile"
 )
 
 // lockSuffix is what the name of a session's lock file ends in.

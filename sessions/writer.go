@@ -13,7 +13,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"quantscope/quant/checkpoint"
-	"quantscope/sessions/lockfile"
+	"quantscope/quant/lockfile"
 )
 
 // lockPatience bridges the moment in which another process looks whether the

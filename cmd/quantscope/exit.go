@@ -81,7 +81,7 @@ func exitCode(err error) int {
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EFBIG), errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission),
-		errors.As(err, &env), errors.As(err, &busy):
+		errors.As(err, &env), errors.As(err, &busy), errors.Is(err, export.ErrBusy):
 		return exitEnvironment
 	case errors.As(err, &file), errors.As(err, &session), errors.Is(err, sessions.ErrNotSession), errors.Is(err, fs.ErrNotExist),
 		errors.Is(err, recipe.ErrNothing), errors.Is(err, topology.ErrTensors),

@@ -17,10 +17,11 @@ import (
 
 // Create begins or resumes an export in a folder, which is made where it does
 // not exist. Before anything is written the folder is looked at: it must not be
-// the source's, must hold nothing else, and must have room. On resuming, the
-// plan must be the same, shards that are said to be whole are read and compared
-// with their sums, and what an earlier run of this part left half written is
-// removed. Errors wrap ErrOutput or ErrChanged, or are *checkpoint.FileError;
+// the source's, must hold nothing else, must not be written by another process,
+// and must have room. On resuming, the plan must be the same, shards that are
+// said to be whole are read and compared with their sums, and what an earlier
+// run of this part left half written is removed; where all is whole already
+// nothing is written. Errors wrap ErrOutput or ErrChanged, or are *checkpoint.FileError;
 // where one is returned nothing was written.
 //
 // ctx ends the work that the writer does in the background. Close or Finish
@@ -54,10 +55,19 @@ func Create(ctx context.Context, p *Plan, dir string, o Options) (_ *Writer, err
 		return nil, err
 	}
 	defer func() {
-		if err != nil && made {
-			_ = os.Remove(dir) // is empty, or stays
+		if err != nil {
+			w.unlock()
+			if made {
+				_ = os.Remove(dir) // is empty, or stays
+			}
 		}
 	}()
+	if _, err = w.look(); err != nil { // before the lock's file comes to what is foreign
+		return nil, err
+	}
+	if err = w.lock(); err != nil {
+		return nil, err
+	}
 	found, err := w.look()
 	if err == nil {
 		err = w.prepare(ctx, found, o.Resume)
@@ -113,9 +123,11 @@ func (w *Writer) look() (found, error) {
 	for _, s := range w.plan.Side {
 		known[s.Name] = true
 	}
+	locks := map[string]bool{}
 	for part := 1; part <= w.part.Of; part++ {
 		known[partName(part, w.part.Of)] = true
 		tags[partTag(part, w.part.Of)] = true
+		locks[lockName(part, w.part.Of)] = true
 	}
 	folders := map[string]bool{} // of shards that lie in some
 	for name := range known {
@@ -144,6 +156,9 @@ func (w *Writer) look() (found, error) {
 				f.temps = append(f.temps, name)
 			}
 			return nil // what another part is at is its own
+		}
+		if locks[name] && !e.IsDir() {
+			return nil
 		}
 		if e.IsDir() || !known[name] {
 			if strings.HasPrefix(name, checkpoint.UnfinishedPrefix) {
@@ -188,6 +203,17 @@ func parentFolder(name string) string { return name[:max(strings.LastIndexByte(n
 // prepare compares the folder with the plan and makes the marks.
 func (w *Writer) prepare(ctx context.Context, f found, resume bool) error {
 	begun := f.plan || f.joined
+	if !begun && !f.part && f.any != "" && resume {
+		whole, err := w.isWhole()
+		if err != nil {
+			return err
+		}
+		if whole {
+			w.notes = append(w.notes, w.dir+" was whole already: nothing was written to it")
+			w.allDone()
+			return nil
+		}
+	}
 	switch {
 	case !begun && f.any != "" && !resume:
 		return fmt.Errorf("%w %s: is not empty: it holds %q", ErrOutput, w.dir, f.any)
@@ -206,10 +232,7 @@ func (w *Writer) prepare(ctx context.Context, f found, resume bool) error {
 		}
 	}
 	if f.joined { // whole but for the marks
-		for i := range w.done {
-			w.done[i] = true
-		}
-		w.joined = true
+		w.allDone()
 		return nil
 	}
 	for _, name := range f.temps {

@@ -163,9 +163,12 @@ func (w *Writer) Finish(ctx context.Context) (Result, error) {
 	}
 	w.worker.Wait()
 	w.cancel()
+	defer w.unlock()
 	defer w.abandon()
 	if w.joined {
-		return w.join(ctx, false)
+		res, err := w.join(ctx, false)
+		res.Files, res.Bytes = len(w.plan.Shards)+len(w.plan.Texts)+len(w.plan.Side), w.plan.Bytes
+		return res, err
 	}
 	if err := w.failed(); err != nil {
 		return Result{}, err
@@ -262,6 +265,7 @@ func (w *Writer) Close() error {
 		w.cancel()
 		w.worker.Wait()
 		w.abandon()
+		w.unlock()
 	}
 	return nil
 }

@@ -173,6 +173,7 @@ func (d folder) removeMarks(planText []byte) (Result, error) {
 	if err != nil {
 		return Result{}, systemError(d.dir, err)
 	}
+	d.dropLocks()
 	for _, path := range slices.Concat(marks, []string{d.path(joinedName)}) {
 		if err := d.fs.remove(path); err != nil && !isMissing(err) {
 			return Result{}, systemError(path, err)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"quantscope/kernels"
+	"quantscope/quant/lockfile"
 )
 
 // Options says how an export is written.
@@ -46,6 +47,7 @@ type Writer struct {
 	progress func(int64)
 	notes    []string
 	joined   bool // an earlier run had only the marks left to remove
+	held     *lockfile.Lock
 
 	mu     sync.Mutex
 	done   []bool // shards that are whole
