@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"quantscope/kernels"
+	"quantscope/quant/export"
+	"quantscope/quant/layout"
+	"quantscope/quant/topology"
 )
 
 // Gate and up of an expert in one tensor are one matrix, whose outputs are those
@@ -80,5 +84,42 @@ func TestLastByteOfASideFile(t *testing.T) {
 	rep := e.verify(t, Options{})
 	if len(rep.Problems) != 1 || rep.Problems[0].ID != SideChanged || rep.Problems[0].File != "tokenizer.json" || !strings.HasSuffix(rep.Problems[0].Message, fmt.Sprintf("from byte %d on", len(text)-1)) {
 		t.Errorf("%+v", rep.Problems)
+	}
+}
+
+// Which of two conventions gives a second-level scale is told by the largest
+// magnitude of all that is fused, wherever in the group that is.
+func TestSecondLevelScaleTellsTheConvention(t *testing.T) {
+	e := exportScaled(t, "nvfp4", export.CompressedTensors, kernels.CT32, kernels.BF16, 0.5)
+	ck, model := openSource(t, e.dir)
+	l, err := layout.Open(ck, model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{Options: Options{Set: kernels.Best()}, src: e.ck, model: e.model}
+	elsewhere := 0 // groups whose last matrix has not the largest magnitude
+	for _, group := range r.sharedGroups() {
+		largest, last := float32(0), float32(0)
+		for _, k := range group {
+			if last, err = r.absMax(t.Context(), &e.model.Matrices[k]); err != nil {
+				t.Fatal(err)
+			}
+			largest = max(largest, last)
+		}
+		if last < largest {
+			elsewhere++
+		}
+	}
+	if elsewhere == 0 {
+		t.Fatal("no group of the source shows anything")
+	}
+	for i := range l.Modules {
+		m := &l.Modules[i]
+		k := slices.IndexFunc(e.model.Matrices, func(x topology.Matrix) bool { return x.Name == m.Name+".weight" })
+		specs := []kernels.Spec{{Format: "nvfp4", Convention: kernels.CT}, {Format: "nvfp4", Convention: kernels.CT32}}
+		got, err := r.byGlobals(t.Context(), []*job{{module: m, matrix: e.model.Matrices[k]}}, specs)
+		if err != nil || got.Convention != kernels.CT32 {
+			t.Errorf("%s: %v, %v, want %v", m.Name, got.Convention, err, kernels.CT32)
+		}
 	}
 }
