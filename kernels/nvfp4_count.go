@@ -13,6 +13,7 @@ type nvfp4Clips struct {
 	scales  [nvfp4Chunk]byte
 	crowded [nvfp4Chunk]byte        // which clipped blocks have more than one such element
 	bits    [nvfp4Chunk / 64]uint64 // which blocks are clipped
+	dense   [nvfp4Chunk / 64]uint64 // which may have more than one such element
 	counts  [8]int64                // see the constants below
 	largest [16]uint32              // parts of the largest amax
 	lanes   [3][8]float64           // see nvfp4Tap

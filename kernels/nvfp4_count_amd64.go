@@ -6,11 +6,11 @@ import "math/bits"
 
 func init() {
 	avx2Kernels = append(avx2Kernels, func(s *Set) {
-		k := countKernels{nvfp4RawScalesAVX2, nvfp4ScaleCodesAVX2, nvfp4ClipsAVX2, nvfp4DepthsAVX2}
+		k := countKernels{nvfp4RawScalesAVX2, nvfp4ScaleCodesAVX2, nvfp4ClipsAVX2, nvfp4DepthsAVX2, nvfp4DenseAVX2}
 		s.nvfp4Choose, s.nvfp4Count = k.choose, k.count
 	})
 	avx512Kernels = append(avx512Kernels, func(s *Set) {
-		k := countKernels{nvfp4RawScalesAVX512, nvfp4ScaleCodesAVX512, nvfp4ClipsAVX512, nvfp4DepthsAVX512}
+		k := countKernels{nvfp4RawScalesAVX512, nvfp4ScaleCodesAVX512, nvfp4ClipsAVX512, nvfp4DepthsAVX512, nvfp4DenseAVX512}
 		s.nvfp4Choose, s.nvfp4Count = k.choose, k.count
 	})
 }
@@ -21,6 +21,7 @@ type countKernels struct {
 	scaleCodes func(groups int, raw *float32, scales *byte, zero uint32)
 	clips      func(groups int, steps *float32, c *uint32)
 	depths     func(groups int, c *uint32)
+	dense      func(words int, src *byte, c *uint32)
 }
 
 const countGroup = 16
@@ -73,7 +74,7 @@ func (k countKernels) count(j *nvfp4Job, src []byte, amax []uint32, scales, choi
 	}
 	k.clips(groups, &j.steps[0], &c.amax[0])
 	c.counted = true
-	c.crowdedMass(j.element, src[:n*BlockNVFP4*j.element.Size()])
+	k.crowdedMass(c, j.element, n, src[:n*BlockNVFP4*j.element.Size()])
 	k.depths(groups, &c.amax[0])
 	if c.counts[clipsZero] > int64(groups*countGroup-n) {
 		for i, a := range amax {
@@ -103,16 +104,20 @@ func (k countKernels) count(j *nvfp4Job, src []byte, amax []uint32, scales, choi
 	}
 }
 
-// crowdedMass corrects the mass of clipped blocks with more than one element
-// above their limit.
-func (c *nvfp4Clips) crowdedMass(e Element, src []byte) {
+// crowdedMass corrects the mass of clipped blocks, of n, with more than one
+// element above their limit.
+func (k countKernels) crowdedMass(c *nvfp4Clips, e Element, n int, src []byte) {
+	c.dense = c.bits
 	switch e {
 	case F32:
-		if n := nvfp4CrowdedFloats(len(c.bits), &src[0], &c.amax[0]); n > 0 {
+		if n := nvfp4CrowdedFloats(len(c.dense), &src[0], &c.amax[0]); n > 0 {
 			nvfp4CrowdedMassF32(n, &src[0], &c.amax[0])
 		}
 	case BF16:
-		if n := nvfp4CrowdedWords(len(c.bits), &src[0], &c.amax[0]); n > 0 {
+		if words := n / 64; words > 0 {
+			k.dense(words, &src[0], &c.amax[0])
+		}
+		if n := nvfp4CrowdedWords(len(c.dense), &src[0], &c.amax[0]); n > 0 {
 			nvfp4CrowdedMassBF16(n, &src[0], &c.amax[0])
 		}
 	case F16:
@@ -122,7 +127,7 @@ func (c *nvfp4Clips) crowdedMass(e Element, src []byte) {
 				*limit = uint32(floorF16(*limit)) << 16
 			}
 		}
-		n := nvfp4CrowdedWords(len(c.bits), &src[0], &c.amax[0])
+		n := nvfp4CrowdedWords(len(c.dense), &src[0], &c.amax[0])
 		var w nvfp4Block
 		for _, i := range c.crowded[:n] {
 			w.load(e, src[int(i)*BlockNVFP4*e.Size():])

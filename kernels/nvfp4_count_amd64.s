@@ -204,9 +204,9 @@ TEXT ·nvfp4ClipsAVX2(SB), NOSPLIT, $0-24
 	MOVQ         steps+8(FP), CX
 	MOVQ         c+16(FP), DX
 	LEAQ         6656(DX), BX
-	MOVQ         6688(DX), SI
-	MOVQ         6696(DX), DI
-	MOVQ         6704(DX), R8
+	MOVQ         6720(DX), SI
+	MOVQ         6728(DX), DI
+	MOVQ         6736(DX), R8
 	MOVQ         DX, R9
 	LEAQ         6144(R9), R10
 	LEAQ         4096(R9), R11
@@ -227,8 +227,8 @@ TEXT ·nvfp4ClipsAVX2(SB), NOSPLIT, $0-24
 	VPBROADCASTD X6, Y6
 	VMOVUPS      Y0, Y7
 	XORL         R12, R12
-	VMOVUPS      6752(R9), Y8
-	VMOVUPS      6784(R9), Y9
+	VMOVUPS      6784(R9), Y8
+	VMOVUPS      6816(R9), Y9
 
 loop:
 	VMOVUPS      (R9), Y10
@@ -325,13 +325,13 @@ loop:
 	ADDQ         $0x02, BX
 	DECQ         AX
 	JNE          loop
-	MOVQ         SI, 6688(DX)
-	MOVQ         DI, 6696(DX)
-	MOVQ         R8, 6704(DX)
-	VMOVUPS      Y7, 7168(DX)
-	MOVL         R12, 7232(DX)
-	VMOVUPS      Y8, 6752(DX)
-	VMOVUPS      Y9, 6784(DX)
+	MOVQ         SI, 6720(DX)
+	MOVQ         DI, 6728(DX)
+	MOVQ         R8, 6736(DX)
+	VMOVUPS      Y7, 7200(DX)
+	MOVL         R12, 7264(DX)
+	VMOVUPS      Y8, 6784(DX)
+	VMOVUPS      Y9, 6816(DX)
 	VZEROUPPER
 	RET
 
@@ -401,327 +401,433 @@ DATA nvfp4LaneMasks<>+496(SB)/8, $0xffffffffffffffff
 DATA nvfp4LaneMasks<>+504(SB)/8, $0xffffffffffffffff
 GLOBL nvfp4LaneMasks<>(SB), RODATA|NOPTR, $512
 
+DATA nvfp4DepthsOneAVX2<>+0(SB)/8, $0x3ff0000000000000
+GLOBL nvfp4DepthsOneAVX2<>(SB), RODATA|NOPTR, $8
+
+DATA nvfp4DepthsSixAVX2<>+0(SB)/8, $0x4018000000000000
+GLOBL nvfp4DepthsSixAVX2<>(SB), RODATA|NOPTR, $8
+
+DATA nvfp4DepthsTwentyAVX2<>+0(SB)/8, $0x4034000000000000
+GLOBL nvfp4DepthsTwentyAVX2<>(SB), RODATA|NOPTR, $8
+
+DATA nvfp4DepthsLastAVX2<>+0(SB)/8, $0x4033000000000000
+GLOBL nvfp4DepthsLastAVX2<>(SB), RODATA|NOPTR, $8
+
 // func nvfp4DepthsAVX2(groups int, c *uint32)
-// Requires: AVX, AVX2, POPCNT
-TEXT ·nvfp4DepthsAVX2(SB), NOSPLIT, $128-16
+// Requires: AVX, AVX2, FMA3, POPCNT
+TEXT ·nvfp4DepthsAVX2(SB), NOSPLIT, $0-16
 	MOVQ         groups+0(FP), AX
 	MOVQ         c+8(FP), CX
 	MOVQ         CX, DX
 	LEAQ         4096(DX), BX
 	XORQ         SI, SI
 	LEAQ         nvfp4LaneMasks<>+0(SB), DI
-	MOVQ         $0x3ff0000000000000, R8
-	VMOVQ        R8, X0
-	VBROADCASTSD X0, Y0
-	MOVQ         $0x4018000000000000, R8
-	VMOVQ        R8, X1
-	VBROADCASTSD X1, Y1
-	MOVQ         $0x4034000000000000, R8
-	VMOVQ        R8, X2
-	VBROADCASTSD X2, Y2
-	MOVQ         $0x4000000000000000, R8
-	VMOVQ        R8, X3
-	VBROADCASTSD X3, Y3
-	MOVQ         $0x3fb0000000000000, R8
-	VMOVQ        R8, X4
-	VBROADCASTSD X4, Y4
-	MOVQ         $0x4033000000000000, R8
-	VMOVQ        R8, X5
-	VBROADCASTSD X5, Y5
-	VMOVUPD      6816(CX), Y6
-	VMOVUPD      6848(CX), Y7
-	VMOVUPD      6880(CX), Y8
-	VMOVUPD      6912(CX), Y9
-	VMOVUPD      6944(CX), Y10
-	VMOVUPD      6976(CX), Y11
+	MOVL         $0x00000000, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x40c00000, R8
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Y1
+	MOVL         $0x41200000, R8
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	MOVL         $0x41800000, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x41a00000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPD      6848(CX), Y5
+	VMOVUPD      6880(CX), Y6
+	VMOVUPD      6912(CX), Y7
+	VMOVUPD      6944(CX), Y8
+	VMOVUPD      6976(CX), Y9
+	VMOVUPD      7008(CX), Y10
 
 loop:
-	MOVWLZX     6656(CX)(SI*2), R8
-	ANDL        $0x0000000f, R8
-	MOVQ        SI, R13
-	SHLQ        $0x04, R13
-	VMOVQ       6144(CX)(R13*1), X12
-	MOVQ        $0x0808080808080808, R13
-	VMOVQ       R13, X13
-	VPCMPGTB    X12, X13, X12
-	VPMOVMSKB   X12, R13
-	ANDL        R8, R13
-	VCVTPS2PD   2048(DX), Y12
-	VMULPD      Y1, Y12, Y12
-	VCVTPS2PD   (DX), Y13
-	VDIVPD      Y13, Y12, Y12
-	VSUBPD      Y12, Y0, Y12
-	VMULPD      Y2, Y12, Y13
-	VCMPPD      $0x1e, Y4, Y12, Y12
-	VMOVMSKPD   Y12, R14
-	VCMPPD      $0x1d, Y0, Y13, Y12
-	VMOVMSKPD   Y12, R15
-	VCMPPD      $0x1d, Y3, Y13, Y12
-	VMOVMSKPD   Y12, BP
-	ANDL        R8, R14
-	ANDL        R8, R15
-	ANDL        R8, BP
-	POPCNTL     R15, R15
-	ADDQ        R15, 6736(CX)
-	POPCNTL     BP, R15
-	ADDQ        R15, 6744(CX)
-	MOVL        R14, R15
-	XORL        R8, R15
-	MOVL        R13, R8
-	NOTL        R8
-	ANDL        R8, R15
-	MOVL        R13, R8
-	NOTL        R8
-	ANDL        R8, R14
-	VMOVUPD     (BX), Y12
-	POPCNTL     R15, R8
-	ADDQ        R8, 6712(CX)
-	SHLL        $0x05, R15
-	VANDPD      (DI)(R15*1), Y12, Y14
-	VADDPD      Y14, Y6, Y6
-	POPCNTL     R14, R8
-	ADDQ        R8, 6720(CX)
-	SHLL        $0x05, R14
-	VANDPD      (DI)(R14*1), Y12, Y14
-	VADDPD      Y14, Y8, Y8
-	POPCNTL     R13, R8
-	ADDQ        R8, 6728(CX)
-	SHLL        $0x05, R13
-	VANDPD      (DI)(R13*1), Y12, Y12
-	VADDPD      Y12, Y10, Y10
-	TESTL       BP, BP
-	JEQ         shallowera
-	VMINPD      Y5, Y13, Y13
-	VCVTTPD2DQY Y13, X12
-	VMOVDQU     X12, (SP)
+	MOVWLZX      6656(CX)(SI*2), R8
+	TESTL        R8, R8
+	JEQ          next
+	MOVQ         SI, R10
+	SHLQ         $0x04, R10
+	VMOVDQU      6144(CX)(R10*1), X11
+	MOVQ         $0x0808080808080808, R10
+	VMOVQ        R10, X12
+	VPBROADCASTQ X12, X12
+	VPCMPGTB     X11, X12, X11
+	VPMOVMSKB    X11, R10
+	ANDL         R8, R10
+	VMOVUPS      2048(DX), Y11
+	VMOVUPS      (DX), Y12
+	VMOVAPS      Y12, Y13
+	VFNMADD231PS Y1, Y11, Y13
+	VMOVAPS      Y12, Y11
+	VFMSUB231PS  Y3, Y13, Y11
+	VCMPPS       $0x1e, Y0, Y11, Y11
+	VMOVMSKPS    Y11, R11
+	VMOVAPS      Y12, Y11
+	VFMSUB231PS  Y4, Y13, Y11
+	VCMPPS       $0x1d, Y0, Y11, Y11
+	VMOVMSKPS    Y11, R12
+	VMOVAPS      Y12, Y11
+	VFMSUB231PS  Y2, Y13, Y11
+	VCMPPS       $0x1e, Y0, Y11, Y11
+	VMOVMSKPS    Y11, R13
+	VMOVUPS      2080(DX), Y11
+	VMOVUPS      32(DX), Y12
+	VMOVAPS      Y12, Y13
+	VFNMADD231PS Y1, Y11, Y13
+	VMOVAPS      Y12, Y11
+	VFMSUB231PS  Y3, Y13, Y11
+	VCMPPS       $0x1e, Y0, Y11, Y11
+	VMOVMSKPS    Y11, R14
+	SHLL         $0x08, R14
+	ORL          R14, R11
+	VMOVAPS      Y12, Y11
+	VFMSUB231PS  Y4, Y13, Y11
+	VCMPPS       $0x1d, Y0, Y11, Y11
+	VMOVMSKPS    Y11, R14
+	SHLL         $0x08, R14
+	ORL          R14, R12
+	VMOVAPS      Y12, Y11
+	VFMSUB231PS  Y2, Y13, Y11
+	VCMPPS       $0x1e, Y0, Y11, Y11
+	VMOVMSKPS    Y11, R14
+	SHLL         $0x08, R14
+	ORL          R14, R13
+	ANDL         R8, R11
+	ANDL         R8, R12
+	ANDL         R8, R13
+	POPCNTL      R12, R12
+	ADDQ         R12, 6768(CX)
+	POPCNTL      R13, R12
+	ADDQ         R12, 6776(CX)
+	MOVL         R11, R12
+	XORL         R8, R12
+	MOVL         R10, R8
+	NOTL         R8
+	ANDL         R8, R12
+	ANDL         R8, R11
+	POPCNTL      R12, R8
+	ADDQ         R8, 6744(CX)
+	MOVL         R12, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       (BX), Y11, Y11
+	VADDPD       Y11, Y5, Y5
+	SHRL         $0x04, R12
+	MOVL         R12, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       32(BX), Y11, Y11
+	VADDPD       Y11, Y6, Y6
+	SHRL         $0x04, R12
+	MOVL         R12, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       64(BX), Y11, Y11
+	VADDPD       Y11, Y5, Y5
+	SHRL         $0x04, R12
+	MOVL         R12, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       96(BX), Y11, Y11
+	VADDPD       Y11, Y6, Y6
+	SHRL         $0x04, R12
+	POPCNTL      R11, R8
+	ADDQ         R8, 6752(CX)
+	MOVL         R11, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       (BX), Y11, Y11
+	VADDPD       Y11, Y7, Y7
+	SHRL         $0x04, R11
+	MOVL         R11, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       32(BX), Y11, Y11
+	VADDPD       Y11, Y8, Y8
+	SHRL         $0x04, R11
+	MOVL         R11, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       64(BX), Y11, Y11
+	VADDPD       Y11, Y7, Y7
+	SHRL         $0x04, R11
+	MOVL         R11, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       96(BX), Y11, Y11
+	VADDPD       Y11, Y8, Y8
+	SHRL         $0x04, R11
+	POPCNTL      R10, R8
+	ADDQ         R8, 6760(CX)
+	MOVL         R10, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       (BX), Y11, Y11
+	VADDPD       Y11, Y9, Y9
+	SHRL         $0x04, R10
+	MOVL         R10, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       32(BX), Y11, Y11
+	VADDPD       Y11, Y10, Y10
+	SHRL         $0x04, R10
+	MOVL         R10, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       64(BX), Y11, Y11
+	VADDPD       Y11, Y9, Y9
+	SHRL         $0x04, R10
+	MOVL         R10, R8
+	ANDL         $0x0f, R8
+	SHLL         $0x05, R8
+	VMOVUPD      (DI)(R8*1), Y11
+	VANDPD       96(BX), Y11, Y11
+	VADDPD       Y11, Y10, Y10
+	SHRL         $0x04, R10
+	TESTL        R13, R13
+	JEQ          next
 
-deepera:
-	BSFL BP, R9
-	MOVL (SP)(R9*4), R8
-	INCQ 7008(CX)(R8*8)
-	LEAL -1(BP), R8
-	ANDL R8, BP
-	JNE  deepera
+deeper:
+	BSFL       R13, R9
+	VXORPD     X12, X12, X12
+	VCVTSS2SD  2048(DX)(R9*4), X12, X11
+	VCVTSS2SD  (DX)(R9*4), X12, X12
+	VMULSD     nvfp4DepthsSixAVX2<>+0(SB), X11, X11
+	VDIVSD     X12, X11, X11
+	VMOVSD     nvfp4DepthsOneAVX2<>+0(SB), X12
+	VSUBSD     X11, X12, X12
+	VMULSD     nvfp4DepthsTwentyAVX2<>+0(SB), X12, X12
+	VMINSD     nvfp4DepthsLastAVX2<>+0(SB), X12, X12
+	VCVTTSD2SI X12, R8
+	INCQ       7040(CX)(R8*8)
+	LEAL       -1(R13), R8
+	ANDL       R8, R13
+	JNE        deeper
 
-shallowera:
-	MOVWLZX     6656(CX)(SI*2), R8
-	SHRL        $0x04, R8
-	ANDL        $0x0000000f, R8
-	MOVQ        SI, R13
-	SHLQ        $0x04, R13
-	VMOVQ       6148(CX)(R13*1), X12
-	MOVQ        $0x0808080808080808, R13
-	VMOVQ       R13, X13
-	VPCMPGTB    X12, X13, X12
-	VPMOVMSKB   X12, R13
-	ANDL        R8, R13
-	VCVTPS2PD   2064(DX), Y12
-	VMULPD      Y1, Y12, Y12
-	VCVTPS2PD   16(DX), Y13
-	VDIVPD      Y13, Y12, Y12
-	VSUBPD      Y12, Y0, Y12
-	VMULPD      Y2, Y12, Y13
-	VCMPPD      $0x1e, Y4, Y12, Y12
-	VMOVMSKPD   Y12, R14
-	VCMPPD      $0x1d, Y0, Y13, Y12
-	VMOVMSKPD   Y12, R15
-	VCMPPD      $0x1d, Y3, Y13, Y12
-	VMOVMSKPD   Y12, BP
-	ANDL        R8, R14
-	ANDL        R8, R15
-	ANDL        R8, BP
-	POPCNTL     R15, R15
-	ADDQ        R15, 6736(CX)
-	POPCNTL     BP, R15
-	ADDQ        R15, 6744(CX)
-	MOVL        R14, R15
-	XORL        R8, R15
-	MOVL        R13, R8
-	NOTL        R8
-	ANDL        R8, R15
-	MOVL        R13, R8
-	NOTL        R8
-	ANDL        R8, R14
-	VMOVUPD     32(BX), Y12
-	POPCNTL     R15, R8
-	ADDQ        R8, 6712(CX)
-	SHLL        $0x05, R15
-	VANDPD      (DI)(R15*1), Y12, Y14
-	VADDPD      Y14, Y7, Y7
-	POPCNTL     R14, R8
-	ADDQ        R8, 6720(CX)
-	SHLL        $0x05, R14
-	VANDPD      (DI)(R14*1), Y12, Y14
-	VADDPD      Y14, Y9, Y9
-	POPCNTL     R13, R8
-	ADDQ        R8, 6728(CX)
-	SHLL        $0x05, R13
-	VANDPD      (DI)(R13*1), Y12, Y12
-	VADDPD      Y12, Y11, Y11
-	TESTL       BP, BP
-	JEQ         shallowere
-	VMINPD      Y5, Y13, Y13
-	VCVTTPD2DQY Y13, X12
-	VMOVDQU     X12, 32(SP)
-
-deepere:
-	BSFL BP, R10
-	MOVL 32(SP)(R10*4), R8
-	INCQ 7008(CX)(R8*8)
-	LEAL -1(BP), R8
-	ANDL R8, BP
-	JNE  deepere
-
-shallowere:
-	MOVWLZX     6656(CX)(SI*2), R8
-	SHRL        $0x08, R8
-	ANDL        $0x0000000f, R8
-	MOVQ        SI, R13
-	SHLQ        $0x04, R13
-	VMOVQ       6152(CX)(R13*1), X12
-	MOVQ        $0x0808080808080808, R13
-	VMOVQ       R13, X13
-	VPCMPGTB    X12, X13, X12
-	VPMOVMSKB   X12, R13
-	ANDL        R8, R13
-	VCVTPS2PD   2080(DX), Y12
-	VMULPD      Y1, Y12, Y12
-	VCVTPS2PD   32(DX), Y13
-	VDIVPD      Y13, Y12, Y12
-	VSUBPD      Y12, Y0, Y12
-	VMULPD      Y2, Y12, Y13
-	VCMPPD      $0x1e, Y4, Y12, Y12
-	VMOVMSKPD   Y12, R14
-	VCMPPD      $0x1d, Y0, Y13, Y12
-	VMOVMSKPD   Y12, R15
-	VCMPPD      $0x1d, Y3, Y13, Y12
-	VMOVMSKPD   Y12, BP
-	ANDL        R8, R14
-	ANDL        R8, R15
-	ANDL        R8, BP
-	POPCNTL     R15, R15
-	ADDQ        R15, 6736(CX)
-	POPCNTL     BP, R15
-	ADDQ        R15, 6744(CX)
-	MOVL        R14, R15
-	XORL        R8, R15
-	MOVL        R13, R8
-	NOTL        R8
-	ANDL        R8, R15
-	MOVL        R13, R8
-	NOTL        R8
-	ANDL        R8, R14
-	VMOVUPD     64(BX), Y12
-	POPCNTL     R15, R8
-	ADDQ        R8, 6712(CX)
-	SHLL        $0x05, R15
-	VANDPD      (DI)(R15*1), Y12, Y14
-	VADDPD      Y14, Y6, Y6
-	POPCNTL     R14, R8
-	ADDQ        R8, 6720(CX)
-	SHLL        $0x05, R14
-	VANDPD      (DI)(R14*1), Y12, Y14
-	VADDPD      Y14, Y8, Y8
-	POPCNTL     R13, R8
-	ADDQ        R8, 6728(CX)
-	SHLL        $0x05, R13
-	VANDPD      (DI)(R13*1), Y12, Y12
-	VADDPD      Y12, Y10, Y10
-	TESTL       BP, BP
-	JEQ         shalloweri
-	VMINPD      Y5, Y13, Y13
-	VCVTTPD2DQY Y13, X12
-	VMOVDQU     X12, 64(SP)
-
-deeperi:
-	BSFL BP, R11
-	MOVL 64(SP)(R11*4), R8
-	INCQ 7008(CX)(R8*8)
-	LEAL -1(BP), R8
-	ANDL R8, BP
-	JNE  deeperi
-
-shalloweri:
-	MOVWLZX     6656(CX)(SI*2), R8
-	SHRL        $0x0c, R8
-	ANDL        $0x0000000f, R8
-	MOVQ        SI, R13
-	SHLQ        $0x04, R13
-	VMOVQ       6156(CX)(R13*1), X12
-	MOVQ        $0x0808080808080808, R13
-	VMOVQ       R13, X13
-	VPCMPGTB    X12, X13, X12
-	VPMOVMSKB   X12, R13
-	ANDL        R8, R13
-	VCVTPS2PD   2096(DX), Y12
-	VMULPD      Y1, Y12, Y12
-	VCVTPS2PD   48(DX), Y13
-	VDIVPD      Y13, Y12, Y12
-	VSUBPD      Y12, Y0, Y12
-	VMULPD      Y2, Y12, Y13
-	VCMPPD      $0x1e, Y4, Y12, Y12
-	VMOVMSKPD   Y12, R14
-	VCMPPD      $0x1d, Y0, Y13, Y12
-	VMOVMSKPD   Y12, R15
-	VCMPPD      $0x1d, Y3, Y13, Y12
-	VMOVMSKPD   Y12, BP
-	ANDL        R8, R14
-	ANDL        R8, R15
-	ANDL        R8, BP
-	POPCNTL     R15, R15
-	ADDQ        R15, 6736(CX)
-	POPCNTL     BP, R15
-	ADDQ        R15, 6744(CX)
-	MOVL        R14, R15
-	XORL        R8, R15
-	MOVL        R13, R8
-	NOTL        R8
-	ANDL        R8, R15
-	MOVL        R13, R8
-	NOTL        R8
-	ANDL        R8, R14
-	VMOVUPD     96(BX), Y12
-	POPCNTL     R15, R8
-	ADDQ        R8, 6712(CX)
-	SHLL        $0x05, R15
-	VANDPD      (DI)(R15*1), Y12, Y14
-	VADDPD      Y14, Y7, Y7
-	POPCNTL     R14, R8
-	ADDQ        R8, 6720(CX)
-	SHLL        $0x05, R14
-	VANDPD      (DI)(R14*1), Y12, Y14
-	VADDPD      Y14, Y9, Y9
-	POPCNTL     R13, R8
-	ADDQ        R8, 6728(CX)
-	SHLL        $0x05, R13
-	VANDPD      (DI)(R13*1), Y12, Y12
-	VADDPD      Y12, Y11, Y11
-	TESTL       BP, BP
-	JEQ         shallowerm
-	VMINPD      Y5, Y13, Y13
-	VCVTTPD2DQY Y13, X12
-	VMOVDQU     X12, 96(SP)
-
-deeperm:
-	BSFL BP, R12
-	MOVL 96(SP)(R12*4), R8
-	INCQ 7008(CX)(R8*8)
-	LEAL -1(BP), R8
-	ANDL R8, BP
-	JNE  deeperm
-
-shallowerm:
+next:
 	ADDQ    $0x40, DX
 	ADDQ    $0x00000080, BX
 	INCQ    SI
 	DECQ    AX
 	JNE     loop
-	VMOVUPD Y6, 6816(CX)
-	VMOVUPD Y7, 6848(CX)
-	VMOVUPD Y8, 6880(CX)
-	VMOVUPD Y9, 6912(CX)
-	VMOVUPD Y10, 6944(CX)
-	VMOVUPD Y11, 6976(CX)
+	VMOVUPD Y5, 6848(CX)
+	VMOVUPD Y6, 6880(CX)
+	VMOVUPD Y7, 6912(CX)
+	VMOVUPD Y8, 6944(CX)
+	VMOVUPD Y9, 6976(CX)
+	VMOVUPD Y10, 7008(CX)
+	VZEROUPPER
+	RET
+
+// func nvfp4DenseAVX2(words int, src *byte, c *uint32)
+// Requires: AVX, AVX2
+TEXT ·nvfp4DenseAVX2(SB), NOSPLIT, $320-24
+	MOVQ         words+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         c+16(FP), DX
+	LEAQ         6688(DX), BX
+	MOVL         $0x7fff7fff, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0xffff0000, SI
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	MOVL         $0xffffffff, SI
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Y2
+	MOVL         $0x55555555, SI
+	VMOVD        SI, X3
+	VPBROADCASTD X3, Y3
+
+word:
+	XORQ SI, SI
+	MOVQ $0x00000004, DI
+
+sixteen:
+	VMOVUPS      3072(DX), Y4
+	VPSRLD       $0x10, Y4, Y5
+	VPAND        Y1, Y4, Y4
+	VPADDD       Y4, Y5, Y5
+	VMOVUPS      Y5, (SP)
+	VMOVUPS      3104(DX), Y4
+	VPSRLD       $0x10, Y4, Y5
+	VPAND        Y1, Y4, Y4
+	VPADDD       Y4, Y5, Y5
+	VMOVUPS      Y5, 32(SP)
+	VPAND        (CX), Y0, Y4
+	VPBROADCASTD (SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 64(SP)(SI*1)
+	VPAND        32(CX), Y0, Y4
+	VPBROADCASTD 4(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 68(SP)(SI*1)
+	VPAND        64(CX), Y0, Y4
+	VPBROADCASTD 8(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 72(SP)(SI*1)
+	VPAND        96(CX), Y0, Y4
+	VPBROADCASTD 12(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 76(SP)(SI*1)
+	VPAND        128(CX), Y0, Y4
+	VPBROADCASTD 16(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 80(SP)(SI*1)
+	VPAND        160(CX), Y0, Y4
+	VPBROADCASTD 20(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 84(SP)(SI*1)
+	VPAND        192(CX), Y0, Y4
+	VPBROADCASTD 24(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 88(SP)(SI*1)
+	VPAND        224(CX), Y0, Y4
+	VPBROADCASTD 28(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 92(SP)(SI*1)
+	VPAND        256(CX), Y0, Y4
+	VPBROADCASTD 32(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 96(SP)(SI*1)
+	VPAND        288(CX), Y0, Y4
+	VPBROADCASTD 36(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 100(SP)(SI*1)
+	VPAND        320(CX), Y0, Y4
+	VPBROADCASTD 40(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 104(SP)(SI*1)
+	VPAND        352(CX), Y0, Y4
+	VPBROADCASTD 44(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 108(SP)(SI*1)
+	VPAND        384(CX), Y0, Y4
+	VPBROADCASTD 48(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 112(SP)(SI*1)
+	VPAND        416(CX), Y0, Y4
+	VPBROADCASTD 52(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 116(SP)(SI*1)
+	VPAND        448(CX), Y0, Y4
+	VPBROADCASTD 56(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 120(SP)(SI*1)
+	VPAND        480(CX), Y0, Y4
+	VPBROADCASTD 60(SP), Y5
+	VPCMPGTW     Y5, Y4, Y4
+	VPMOVMSKB    Y4, R8
+	MOVL         R8, 124(SP)(SI*1)
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x40, DX
+	ADDQ         $0x00000200, CX
+	DECQ         DI
+	JNE          sixteen
+	VMOVUPS      64(SP), Y4
+	VPAND        Y3, Y4, Y4
+	VPADDD       Y2, Y4, Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y4
+	VMOVMSKPS    Y4, SI
+	NOTL         SI
+	MOVB         SI, (BX)
+	VMOVUPS      96(SP), Y4
+	VPAND        Y3, Y4, Y4
+	VPADDD       Y2, Y4, Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y4
+	VMOVMSKPS    Y4, SI
+	NOTL         SI
+	MOVB         SI, 1(BX)
+	VMOVUPS      128(SP), Y4
+	VPAND        Y3, Y4, Y4
+	VPADDD       Y2, Y4, Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y4
+	VMOVMSKPS    Y4, SI
+	NOTL         SI
+	MOVB         SI, 2(BX)
+	VMOVUPS      160(SP), Y4
+	VPAND        Y3, Y4, Y4
+	VPADDD       Y2, Y4, Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y4
+	VMOVMSKPS    Y4, SI
+	NOTL         SI
+	MOVB         SI, 3(BX)
+	VMOVUPS      192(SP), Y4
+	VPAND        Y3, Y4, Y4
+	VPADDD       Y2, Y4, Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y4
+	VMOVMSKPS    Y4, SI
+	NOTL         SI
+	MOVB         SI, 4(BX)
+	VMOVUPS      224(SP), Y4
+	VPAND        Y3, Y4, Y4
+	VPADDD       Y2, Y4, Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y4
+	VMOVMSKPS    Y4, SI
+	NOTL         SI
+	MOVB         SI, 5(BX)
+	VMOVUPS      256(SP), Y4
+	VPAND        Y3, Y4, Y4
+	VPADDD       Y2, Y4, Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y4
+	VMOVMSKPS    Y4, SI
+	NOTL         SI
+	MOVB         SI, 6(BX)
+	VMOVUPS      288(SP), Y4
+	VPAND        Y3, Y4, Y4
+	VPADDD       Y2, Y4, Y5
+	VPAND        Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y4
+	VMOVMSKPS    Y4, SI
+	NOTL         SI
+	MOVB         SI, 7(BX)
+	ADDQ         $0x08, BX
+	DECQ         AX
+	JNE          word
 	VZEROUPPER
 	RET
 
@@ -880,9 +986,9 @@ TEXT ·nvfp4ClipsAVX512(SB), NOSPLIT, $0-24
 	MOVQ         steps+8(FP), CX
 	MOVQ         c+16(FP), DX
 	LEAQ         6656(DX), BX
-	MOVQ         6688(DX), SI
-	MOVQ         6696(DX), DI
-	MOVQ         6704(DX), R8
+	MOVQ         6720(DX), SI
+	MOVQ         6728(DX), DI
+	MOVQ         6736(DX), R8
 	MOVQ         DX, R9
 	LEAQ         6144(R9), R10
 	LEAQ         4096(R9), R11
@@ -903,7 +1009,7 @@ TEXT ·nvfp4ClipsAVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD X5, Z5
 	VMOVUPS      Z0, Z6
 	XORL         R12, R12
-	VMOVUPS      6752(R9), Z7
+	VMOVUPS      6784(R9), Z7
 
 loop:
 	VMOVUPS       (R9), Z8
@@ -952,185 +1058,240 @@ loop:
 	ADDQ          $0x02, BX
 	DECQ          AX
 	JNE           loop
-	MOVQ          SI, 6688(DX)
-	MOVQ          DI, 6696(DX)
-	MOVQ          R8, 6704(DX)
-	VMOVUPS       Z6, 7168(DX)
-	MOVL          R12, 7232(DX)
-	VMOVUPS       Z7, 6752(DX)
+	MOVQ          SI, 6720(DX)
+	MOVQ          DI, 6728(DX)
+	MOVQ          R8, 6736(DX)
+	VMOVUPS       Z6, 7200(DX)
+	MOVL          R12, 7264(DX)
+	VMOVUPS       Z7, 6784(DX)
 	VZEROUPPER
 	RET
 
+DATA nvfp4DepthsOneAVX512<>+0(SB)/8, $0x3ff0000000000000
+GLOBL nvfp4DepthsOneAVX512<>(SB), RODATA|NOPTR, $8
+
+DATA nvfp4DepthsSixAVX512<>+0(SB)/8, $0x4018000000000000
+GLOBL nvfp4DepthsSixAVX512<>(SB), RODATA|NOPTR, $8
+
+DATA nvfp4DepthsTwentyAVX512<>+0(SB)/8, $0x4034000000000000
+GLOBL nvfp4DepthsTwentyAVX512<>(SB), RODATA|NOPTR, $8
+
+DATA nvfp4DepthsLastAVX512<>+0(SB)/8, $0x4033000000000000
+GLOBL nvfp4DepthsLastAVX512<>(SB), RODATA|NOPTR, $8
+
 // func nvfp4DepthsAVX512(groups int, c *uint32)
-// Requires: AVX, AVX512DQ, AVX512F, POPCNT
-TEXT ·nvfp4DepthsAVX512(SB), NOSPLIT, $64-16
+// Requires: AVX, AVX2, AVX512F, POPCNT
+TEXT ·nvfp4DepthsAVX512(SB), NOSPLIT, $0-16
 	MOVQ         groups+0(FP), AX
 	MOVQ         c+8(FP), CX
 	MOVQ         CX, DX
 	LEAQ         4096(DX), BX
 	XORQ         SI, SI
-	MOVQ         $0x3ff0000000000000, DI
-	VMOVQ        DI, X0
-	VBROADCASTSD X0, Z0
-	MOVQ         $0x4018000000000000, DI
-	VMOVQ        DI, X1
-	VBROADCASTSD X1, Z1
-	MOVQ         $0x4034000000000000, DI
-	VMOVQ        DI, X2
-	VBROADCASTSD X2, Z2
-	MOVQ         $0x4000000000000000, DI
-	VMOVQ        DI, X3
-	VBROADCASTSD X3, Z3
-	MOVQ         $0x3fb0000000000000, DI
-	VMOVQ        DI, X4
-	VBROADCASTSD X4, Z4
-	MOVQ         $0x4033000000000000, DI
-	VMOVQ        DI, X5
-	VBROADCASTSD X5, Z5
-	VMOVUPD      6816(CX), Z6
-	VMOVUPD      6880(CX), Z7
-	VMOVUPD      6944(CX), Z8
+	MOVL         $0x00000000, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x40c00000, DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0x41200000, DI
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0x41800000, DI
+	VMOVD        DI, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x41a00000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VMOVUPD      6848(CX), Z5
+	VMOVUPD      6912(CX), Z6
+	VMOVUPD      6976(CX), Z7
 
 loop:
-	MOVWLZX    6656(CX)(SI*2), DI
-	ANDL       $0x000000ff, DI
-	MOVQ       SI, R10
-	SHLQ       $0x04, R10
-	VMOVQ      6144(CX)(R10*1), X9
-	MOVQ       $0x0808080808080808, R10
-	VMOVQ      R10, X10
-	VPCMPGTB   X9, X10, X9
-	VPMOVMSKB  X9, R10
-	ANDL       DI, R10
-	VCVTPS2PD  2048(DX), Z9
-	VMULPD     Z1, Z9, Z9
-	VCVTPS2PD  (DX), Z10
-	VDIVPD     Z10, Z9, Z9
-	VSUBPD     Z9, Z0, Z9
-	VMULPD     Z2, Z9, Z10
-	VCMPPD     $0x1e, Z4, Z9, K1
-	KMOVB      K1, R11
-	VCMPPD     $0x1d, Z0, Z10, K1
-	KMOVB      K1, R12
-	VCMPPD     $0x1d, Z3, Z10, K1
-	KMOVB      K1, R13
-	ANDL       DI, R11
-	ANDL       DI, R12
-	ANDL       DI, R13
-	POPCNTL    R12, R12
-	ADDQ       R12, 6736(CX)
-	POPCNTL    R13, R12
-	ADDQ       R12, 6744(CX)
-	MOVL       R11, R12
-	XORL       DI, R12
-	MOVL       R10, DI
-	NOTL       DI
-	ANDL       DI, R12
-	MOVL       R10, DI
-	NOTL       DI
-	ANDL       DI, R11
-	VMOVUPD    (BX), Z9
-	POPCNTL    R12, DI
-	ADDQ       DI, 6712(CX)
-	KMOVB      R12, K1
-	VADDPD     Z9, Z6, K1, Z6
-	POPCNTL    R11, DI
-	ADDQ       DI, 6720(CX)
-	KMOVB      R11, K1
-	VADDPD     Z9, Z7, K1, Z7
-	POPCNTL    R10, DI
-	ADDQ       DI, 6728(CX)
-	KMOVB      R10, K1
-	VADDPD     Z9, Z8, K1, Z8
-	TESTL      R13, R13
-	JEQ        shallowera
-	VMINPD     Z5, Z10, Z10
-	VCVTTPD2DQ Z10, Y9
-	VMOVDQU    Y9, (SP)
+	MOVWLZX      6656(CX)(SI*2), DI
+	TESTL        DI, DI
+	JEQ          next
+	MOVQ         SI, R9
+	SHLQ         $0x04, R9
+	VMOVDQU      6144(CX)(R9*1), X8
+	MOVQ         $0x0808080808080808, R9
+	VMOVQ        R9, X9
+	VPBROADCASTQ X9, X9
+	VPCMPGTB     X8, X9, X8
+	VPMOVMSKB    X8, R9
+	ANDL         DI, R9
+	VMOVUPS      2048(DX), Z8
+	VMOVUPS      (DX), Z9
+	VMOVAPS      Z9, Z10
+	VFNMADD231PS Z1, Z8, Z10
+	VMOVAPS      Z9, Z8
+	VFMSUB231PS  Z3, Z10, Z8
+	VCMPPS       $0x1e, Z0, Z8, K1
+	KMOVW        K1, R10
+	VMOVAPS      Z9, Z8
+	VFMSUB231PS  Z4, Z10, Z8
+	VCMPPS       $0x1d, Z0, Z8, K1
+	KMOVW        K1, R11
+	VMOVAPS      Z9, Z8
+	VFMSUB231PS  Z2, Z10, Z8
+	VCMPPS       $0x1e, Z0, Z8, K1
+	KMOVW        K1, R12
+	ANDL         DI, R10
+	ANDL         DI, R11
+	ANDL         DI, R12
+	POPCNTL      R11, R11
+	ADDQ         R11, 6768(CX)
+	POPCNTL      R12, R11
+	ADDQ         R11, 6776(CX)
+	MOVL         R10, R11
+	XORL         DI, R11
+	MOVL         R9, DI
+	NOTL         DI
+	ANDL         DI, R11
+	ANDL         DI, R10
+	POPCNTL      R11, DI
+	ADDQ         DI, 6744(CX)
+	KMOVW        R11, K1
+	VADDPD       (BX), Z5, K1, Z5
+	SHRL         $0x08, R11
+	KMOVW        R11, K1
+	VADDPD       64(BX), Z5, K1, Z5
+	SHRL         $0x08, R11
+	POPCNTL      R10, DI
+	ADDQ         DI, 6752(CX)
+	KMOVW        R10, K1
+	VADDPD       (BX), Z6, K1, Z6
+	SHRL         $0x08, R10
+	KMOVW        R10, K1
+	VADDPD       64(BX), Z6, K1, Z6
+	SHRL         $0x08, R10
+	POPCNTL      R9, DI
+	ADDQ         DI, 6760(CX)
+	KMOVW        R9, K1
+	VADDPD       (BX), Z7, K1, Z7
+	SHRL         $0x08, R9
+	KMOVW        R9, K1
+	VADDPD       64(BX), Z7, K1, Z7
+	SHRL         $0x08, R9
+	TESTL        R12, R12
+	JEQ          next
 
-deepera:
-	BSFL R13, R8
-	MOVL (SP)(R8*4), DI
-	INCQ 7008(CX)(DI*8)
-	LEAL -1(R13), DI
-	ANDL DI, R13
-	JNE  deepera
-
-shallowera:
-	MOVWLZX    6656(CX)(SI*2), DI
-	SHRL       $0x08, DI
-	ANDL       $0x000000ff, DI
-	MOVQ       SI, R10
-	SHLQ       $0x04, R10
-	VMOVQ      6152(CX)(R10*1), X9
-	MOVQ       $0x0808080808080808, R10
-	VMOVQ      R10, X10
-	VPCMPGTB   X9, X10, X9
-	VPMOVMSKB  X9, R10
-	ANDL       DI, R10
-	VCVTPS2PD  2080(DX), Z9
-	VMULPD     Z1, Z9, Z9
-	VCVTPS2PD  32(DX), Z10
-	VDIVPD     Z10, Z9, Z9
-	VSUBPD     Z9, Z0, Z9
-	VMULPD     Z2, Z9, Z10
-	VCMPPD     $0x1e, Z4, Z9, K1
-	KMOVB      K1, R11
-	VCMPPD     $0x1d, Z0, Z10, K1
-	KMOVB      K1, R12
-	VCMPPD     $0x1d, Z3, Z10, K1
-	KMOVB      K1, R13
-	ANDL       DI, R11
+deeper:
+	BSFL       R12, R8
+	VXORPD     X9, X9, X9
+	VCVTSS2SD  2048(DX)(R8*4), X9, X8
+	VCVTSS2SD  (DX)(R8*4), X9, X9
+	VMULSD     nvfp4DepthsSixAVX512<>+0(SB), X8, X8
+	VDIVSD     X9, X8, X8
+	VMOVSD     nvfp4DepthsOneAVX512<>+0(SB), X9
+	VSUBSD     X8, X9, X9
+	VMULSD     nvfp4DepthsTwentyAVX512<>+0(SB), X9, X9
+	VMINSD     nvfp4DepthsLastAVX512<>+0(SB), X9, X9
+	VCVTTSD2SI X9, DI
+	INCQ       7040(CX)(DI*8)
+	LEAL       -1(R12), DI
 	ANDL       DI, R12
-	ANDL       DI, R13
-	POPCNTL    R12, R12
-	ADDQ       R12, 6736(CX)
-	POPCNTL    R13, R12
-	ADDQ       R12, 6744(CX)
-	MOVL       R11, R12
-	XORL       DI, R12
-	MOVL       R10, DI
-	NOTL       DI
-	ANDL       DI, R12
-	MOVL       R10, DI
-	NOTL       DI
-	ANDL       DI, R11
-	VMOVUPD    64(BX), Z9
-	POPCNTL    R12, DI
-	ADDQ       DI, 6712(CX)
-	KMOVB      R12, K1
-	VADDPD     Z9, Z6, K1, Z6
-	POPCNTL    R11, DI
-	ADDQ       DI, 6720(CX)
-	KMOVB      R11, K1
-	VADDPD     Z9, Z7, K1, Z7
-	POPCNTL    R10, DI
-	ADDQ       DI, 6728(CX)
-	KMOVB      R10, K1
-	VADDPD     Z9, Z8, K1, Z8
-	TESTL      R13, R13
-	JEQ        shalloweri
-	VMINPD     Z5, Z10, Z10
-	VCVTTPD2DQ Z10, Y9
-	VMOVDQU    Y9, 32(SP)
+	JNE        deeper
 
-deeperi:
-	BSFL R13, R9
-	MOVL 32(SP)(R9*4), DI
-	INCQ 7008(CX)(DI*8)
-	LEAL -1(R13), DI
-	ANDL DI, R13
-	JNE  deeperi
-
-shalloweri:
+next:
 	ADDQ    $0x40, DX
 	ADDQ    $0x00000080, BX
 	INCQ    SI
 	DECQ    AX
 	JNE     loop
-	VMOVUPD Z6, 6816(CX)
-	VMOVUPD Z7, 6880(CX)
-	VMOVUPD Z8, 6944(CX)
+	VMOVUPD Z5, 6848(CX)
+	VMOVUPD Z6, 6912(CX)
+	VMOVUPD Z7, 6976(CX)
+	VZEROUPPER
+	RET
+
+// func nvfp4DenseAVX512(words int, src *byte, c *uint32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·nvfp4DenseAVX512(SB), NOSPLIT, $192-24
+	MOVQ         words+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         c+16(FP), DX
+	LEAQ         6688(DX), BX
+	MOVL         $0x7fff7fff, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0xffff0000, SI
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0xffffffff, SI
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0x55555555, SI
+	VMOVD        SI, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x0000ff00, SI
+	KMOVW        SI, K1
+
+word:
+	XORQ SI, SI
+	MOVQ $0x00000004, DI
+
+sixteen:
+	VMOVUPS      3072(DX), Z3
+	VPSRLD       $0x10, Z3, Z4
+	VPANDD       Z1, Z3, Z3
+	VPADDD       Z3, Z4, Z4
+	VMOVUPS      Z4, (SP)
+	VPANDD       (CX), Z0, Z3
+	VPBROADCASTD (SP), Z4
+	VPBROADCASTD 4(SP), K1, Z4
+	VPCMPW       $0x06, Z4, Z3, K2
+	KMOVD        K2, 64(SP)(SI*1)
+	VPANDD       64(CX), Z0, Z3
+	VPBROADCASTD 8(SP), Z4
+	VPBROADCASTD 12(SP), K1, Z4
+	VPCMPW       $0x06, Z4, Z3, K2
+	KMOVD        K2, 68(SP)(SI*1)
+	VPANDD       128(CX), Z0, Z3
+	VPBROADCASTD 16(SP), Z4
+	VPBROADCASTD 20(SP), K1, Z4
+	VPCMPW       $0x06, Z4, Z3, K2
+	KMOVD        K2, 72(SP)(SI*1)
+	VPANDD       192(CX), Z0, Z3
+	VPBROADCASTD 24(SP), Z4
+	VPBROADCASTD 28(SP), K1, Z4
+	VPCMPW       $0x06, Z4, Z3, K2
+	KMOVD        K2, 76(SP)(SI*1)
+	VPANDD       256(CX), Z0, Z3
+	VPBROADCASTD 32(SP), Z4
+	VPBROADCASTD 36(SP), K1, Z4
+	VPCMPW       $0x06, Z4, Z3, K2
+	KMOVD        K2, 80(SP)(SI*1)
+	VPANDD       320(CX), Z0, Z3
+	VPBROADCASTD 40(SP), Z4
+	VPBROADCASTD 44(SP), K1, Z4
+	VPCMPW       $0x06, Z4, Z3, K2
+	KMOVD        K2, 84(SP)(SI*1)
+	VPANDD       384(CX), Z0, Z3
+	VPBROADCASTD 48(SP), Z4
+	VPBROADCASTD 52(SP), K1, Z4
+	VPCMPW       $0x06, Z4, Z3, K2
+	KMOVD        K2, 88(SP)(SI*1)
+	VPANDD       448(CX), Z0, Z3
+	VPBROADCASTD 56(SP), Z4
+	VPBROADCASTD 60(SP), K1, Z4
+	VPCMPW       $0x06, Z4, Z3, K2
+	KMOVD        K2, 92(SP)(SI*1)
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x40, DX
+	ADDQ         $0x00000200, CX
+	DECQ         DI
+	JNE          sixteen
+	VMOVUPS      64(SP), Z3
+	VPADDW       Z2, Z3, Z4
+	VPTESTMW     Z4, Z3, K2
+	KMOVD        K2, (BX)
+	VMOVUPS      128(SP), Z3
+	VPADDW       Z2, Z3, Z4
+	VPTESTMW     Z4, Z3, K2
+	KMOVD        K2, 4(BX)
+	ADDQ         $0x08, BX
+	DECQ         AX
+	JNE          word
 	VZEROUPPER
 	RET
 
@@ -1143,7 +1304,7 @@ TEXT ·nvfp4CrowdedWords(SB), NOSPLIT, $0-32
 	MOVL         $0x7fff7fff, BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y0
-	LEAQ         6656(DX), BX
+	LEAQ         6688(DX), BX
 	LEAQ         6400(DX), DI
 	XORQ         R8, R8
 	XORQ         R9, R9
@@ -1189,7 +1350,7 @@ TEXT ·nvfp4CrowdedFloats(SB), NOSPLIT, $0-32
 	MOVL         $0x7fffffff, BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y0
-	LEAQ         6656(DX), BX
+	LEAQ         6688(DX), BX
 	LEAQ         6400(DX), DI
 	XORQ         R8, R8
 	XORQ         R9, R9

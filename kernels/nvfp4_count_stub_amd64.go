@@ -27,6 +27,12 @@ func nvfp4ClipsAVX2(groups int, steps *float32, c *uint32)
 //go:noescape
 func nvfp4DepthsAVX2(groups int, c *uint32)
 
+// nvfp4DenseAVX2 sets in dense of c, 64 blocks a word, words > 0, the bits of those blocks of bf16 that have more than one element above
+// the limit.
+//
+//go:noescape
+func nvfp4DenseAVX2(words int, src *byte, c *uint32)
+
 // nvfp4RawScalesAVX512 puts nvfp4Job.rawScale of 16 blocks a group, groups > 0, into raw.
 //
 //go:noescape
@@ -50,13 +56,19 @@ func nvfp4ClipsAVX512(groups int, steps *float32, c *uint32)
 //go:noescape
 func nvfp4DepthsAVX512(groups int, c *uint32)
 
-// nvfp4CrowdedWords lists in crowded of c those blocks in bits of c, 64 a word, words > 0, that have more than one element
+// nvfp4DenseAVX512 sets in dense of c, 64 blocks a word, words > 0, the bits of those blocks of bf16 that have more than one element above
+// the limit.
+//
+//go:noescape
+func nvfp4DenseAVX512(words int, src *byte, c *uint32)
+
+// nvfp4CrowdedWords lists in crowded of c those blocks in dense of c, 64 a word, words > 0, that have more than one element
 // above the limit, and returns how many. Of 16-bit elements the limits are in the upper halves.
 //
 //go:noescape
 func nvfp4CrowdedWords(words int, src *byte, c *uint32) (n int)
 
-// nvfp4CrowdedFloats lists in crowded of c those blocks in bits of c, 64 a word, words > 0, that have more than one element
+// nvfp4CrowdedFloats lists in crowded of c those blocks in dense of c, 64 a word, words > 0, that have more than one element
 // above the limit, and returns how many. Of 16-bit elements the limits are in the upper halves.
 //
 //go:noescape

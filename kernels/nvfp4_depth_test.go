@@ -47,6 +47,22 @@ func TestNVFP4DepthBins(t *testing.T) {
 				t.Errorf("%s: depth %v: bins %v, want one block in bin %d", set.Name, 1-float64(s.g), tap.Depth, s.bin)
 			}
 		}
+		// Edges that are none: 19/20 as f64 is below it, and 1 less that in the second
+		// bin, 9/10 is above, and 1 less that not in the third.
+		for _, s := range []struct {
+			amax, g float32
+			bin     int
+		}{
+			{53760, 19, 1}, {math.Nextafter32(53760, 0), 19, 0}, {math.Nextafter32(53760, 1e6), 19, 1},
+			{26880, 9, 1}, {math.Nextafter32(26880, 0), 9, 1}, {math.Nextafter32(26880, 1e6), 9, 2},
+		} {
+			tap := depthOf(t, set, s.amax, s.g)
+			var want [DepthBins]int64
+			want[s.bin] = 1
+			if tap.Depth != want {
+				t.Errorf("%s: amax %v under %v: bins %v, want one block in bin %d", set.Name, s.amax, s.g, tap.Depth, s.bin)
+			}
+		}
 		// What rounding alone clips by less than half a bin is in the first one,
 		// and what it clips most, 1/17 at the tie between two scales, in the second.
 		for _, s := range []struct {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -16,7 +15,8 @@ const (
 	clipScales  = clipMass + 2048
 	clipCrowded = clipScales + 256
 	clipBits    = clipCrowded + 256
-	clipCounts  = clipBits + 32 // zero, high, low, shallow, deep, subnormal, from the second and from the third bin of depth on
+	clipDense   = clipBits + 32
+	clipCounts  = clipDense + 32 // zero, high, low, shallow, deep, subnormal, from the second and from the third bin of depth on
 	clipLargest = clipCounts + 64
 	clipLanes   = clipLargest + 64
 	clipDepth   = clipLanes + 192
@@ -151,155 +151,4 @@ func (g *byBlock) clips() {
 	}
 	g.VZEROUPPER()
 	g.RET()
-}
-
-// depths counts clipped blocks by depth.
-func (g *byBlock) depths() {
-	var masks operand.Mem
-	if g.v.lanes == 8 {
-		masks = g.StaticGlobal("nvfp4LaneMasks")
-		g.DataAttributes(attr.RODATA | attr.NOPTR)
-		for i := range 64 {
-			mask := uint64(0)
-			if i/4>>(i%4)&1 == 1 {
-				mask = ^mask
-			}
-			g.AddDatum(8*i, operand.U64(mask))
-		}
-	}
-	g.begin("nvfp4Depths", "func(groups int, c *uint32)",
-		"counts the clipped blocks, 16 a group, groups > 0, as nvfp4Tap.clip does: from amax, steps, mass, scales and bits of c",
-		"to all the rest.")
-	groups, start := g.pointer("groups"), g.pointer("c")
-	c, mass, at8 := g.GP64(), g.GP64(), g.GP64()
-	g.MOVQ(start, c)
-	g.LEAQ(operand.Mem{Base: c, Disp: clipMass}, mass)
-	g.XORQ(at8, at8)
-	maskTable := g.GP64()
-	if g.v.lanes == 8 {
-		g.LEAQ(masks, maskTable)
-	}
-	all64 := func(bits uint64) reg.VecVirtual {
-		r, x, v := g.GP64(), g.XMM(), g.vec()
-		g.MOVQ(operand.U64(bits), r)
-		g.VMOVQ(r, x)
-		g.VBROADCASTSD(x, v)
-		return v
-	}
-	one, six, twenty := all64(0x3ff0000000000000), all64(0x4018000000000000), all64(0x4034000000000000)
-	two, shallowest, last := all64(0x4000000000000000), all64(0x3fb0000000000000), all64(0x4033000000000000) // 2, 1/16, 19
-	width := g.v.lanes / 2
-	var lanes [3][]reg.VecVirtual
-	for class := range lanes {
-		for i := 0; i < 8; i += width {
-			l := g.vec()
-			g.VMOVUPD(operand.Mem{Base: start, Disp: clipLanes + 64*class + 8*i}, l)
-			lanes[class] = append(lanes[class], l)
-		}
-	}
-	g.Label("loop")
-	for i := 0; i < 16; i += width {
-		clipped, sub := g.GP32(), g.GP32()
-		g.MOVWLZX(operand.Mem{Base: start, Index: at8, Scale: 2, Disp: clipBits}, clipped)
-		if i > 0 {
-			g.SHRL(operand.U8(i), clipped)
-		}
-		g.ANDL(operand.U32(1<<width-1), clipped)
-		// Codes below 8 are subnormal.
-		small, scale := g.XMM(), g.GP64()
-		g.MOVQ(at8, scale)
-		g.SHLQ(operand.U8(4), scale)
-		g.VMOVQ(operand.Mem{Base: start, Index: scale, Scale: 1, Disp: clipScales + i}, small)
-		limit := g.XMM()
-		sevens := g.GP64()
-		g.MOVQ(operand.U64(0x0808080808080808), sevens)
-		g.VMOVQ(sevens, limit)
-		g.VPCMPGTB(small, limit, small)
-		g.VPMOVMSKB(small, sub)
-		g.ANDL(clipped, sub)
-
-		depth, twentieths := g.widen(c, clipSteps+4*i), g.vec()
-		g.VMULPD(six, depth, depth)
-		g.VDIVPD(g.widen(c, clipAmax+4*i), depth, depth)
-		g.VSUBPD(depth, one, depth)
-		g.VMULPD(twenty, depth, twentieths)
-		deep := g.bits64(greater, depth, shallowest)
-		second, third := g.bits64(greaterEqual, twentieths, one), g.bits64(greaterEqual, twentieths, two)
-		for _, r := range []reg.GPVirtual{deep, second, third} {
-			g.ANDL(clipped, r)
-		}
-		g.count(second, counter(6, start))
-		g.count(third, counter(7, start))
-		shallow := g.GP32()
-		g.MOVL(deep, shallow)
-		g.XORL(clipped, shallow) // clipped, not deep
-		for _, r := range []reg.GPVirtual{shallow, deep} {
-			normal := g.GP32()
-			g.MOVL(sub, normal)
-			g.NOTL(normal)
-			g.ANDL(normal, r)
-		}
-		masses := g.vec()
-		g.VMOVUPD(operand.Mem{Base: mass, Disp: 8 * i}, masses)
-		for class, r := range []reg.GPVirtual{shallow, deep, sub} {
-			g.count(r, counter(3+class, start))
-			l := lanes[class][i/width%len(lanes[class])]
-			if g.v.lanes == 16 {
-				k := g.K()
-				g.KMOVB(r, k)
-				g.VADDPD(masses, l, k, l)
-				continue
-			}
-			part := g.vec()
-			g.SHLL(operand.U8(5), r)
-			g.VANDPD(operand.Mem{Base: maskTable, Index: r.As64(), Scale: 1}, masses, part)
-			g.VADDPD(part, l, l)
-		}
-		// The first two bins follow from the counts; what is deeper is rare.
-		next, done := g.label("deeper", i), g.label("shallower", i)
-		g.TESTL(third, third)
-		g.JEQ(operand.LabelRef(done))
-		bins := g.XMM()
-		where := g.AllocLocal(32)
-		g.VMINPD(last, twentieths, twentieths)
-		if g.v.lanes == 16 {
-			y := g.YMM()
-			g.VCVTTPD2DQ(twentieths, y)
-			g.VMOVDQU(y, where)
-		} else {
-			g.VCVTTPD2DQY(twentieths, bins)
-			g.VMOVDQU(bins, where)
-		}
-		g.Label(next)
-		lane, bin := g.GP32(), g.GP32()
-		g.BSFL(third, lane)
-		g.MOVL(where.Idx(lane.As64(), 4), bin)
-		g.INCQ(operand.Mem{Base: start, Index: bin.As64(), Scale: 8, Disp: clipDepth})
-		lower := g.GP32()
-		g.LEAL(operand.Mem{Base: third.As64(), Disp: -1}, lower)
-		g.ANDL(lower, third)
-		g.JNE(operand.LabelRef(next))
-		g.Label(done)
-	}
-	g.ADDQ(operand.U8(64), c)
-	g.ADDQ(operand.U32(128), mass)
-	g.INCQ(at8)
-	g.DECQ(groups)
-	g.JNE(operand.LabelRef("loop"))
-	for class := range lanes {
-		for i, l := range lanes[class] {
-			g.VMOVUPD(l, operand.Mem{Base: start, Disp: clipLanes + 64*class + 8*i*width})
-		}
-	}
-	g.VZEROUPPER()
-	g.RET()
-}
-
-func (g *byBlock) label(name string, i int) string { return name + string(rune('a'+i)) }
-
-// count adds the bits to a count in memory.
-func (g *byBlock) count(bits reg.GPVirtual, m operand.Mem) {
-	n := g.GP32()
-	g.POPCNTL(bits, n)
-	g.ADDQ(n.As64(), m)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The functions here look at one block at a time, of those few that are clipped
-// in more than one element. Every set uses them.
+// What crowded and crowdedMass write looks at one block at a time, of those few
+// that are clipped in more than one element. Every set uses it.
 
 // aboveLimit loads the magnitudes of a block and gives masks of those above its
 // limit; there are two vectors of f32 and one of 16-bit words.
@@ -37,7 +37,7 @@ func crowded(ctx *build.Context, name string, size int) {
 	ctx.Function(name)
 	ctx.Attributes(build.NOSPLIT)
 	ctx.Pragma("noescape")
-	ctx.Doc(name+" lists in crowded of c those blocks in bits of c, 64 a word, words > 0, that have more than one element",
+	ctx.Doc(name+" lists in crowded of c those blocks in dense of c, 64 a word, words > 0, that have more than one element",
 		"above the limit, and returns how many. Of 16-bit elements the limits are in the upper halves.")
 	ctx.SignatureExpr("func(words int, src *byte, c *uint32) (n int)")
 	words := ctx.Load(ctx.Param("words"), ctx.GP64()).(reg.GPVirtual)
@@ -45,7 +45,7 @@ func crowded(ctx *build.Context, name string, size int) {
 	c := ctx.Load(ctx.Param("c"), ctx.GP64()).(reg.GPVirtual)
 	mask := magnitudes(ctx, ymm, size)
 	bitsAt, list, base, n := ctx.GP64(), ctx.GP64(), ctx.GP64(), ctx.GP64()
-	ctx.LEAQ(operand.Mem{Base: c, Disp: clipBits}, bitsAt)
+	ctx.LEAQ(operand.Mem{Base: c, Disp: clipDense}, bitsAt)
 	ctx.LEAQ(operand.Mem{Base: c, Disp: clipCrowded}, list)
 	ctx.XORQ(base, base)
 	ctx.XORQ(n, n)

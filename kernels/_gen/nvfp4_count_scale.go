@@ -14,6 +14,7 @@ func init() {
 			g.scaleCodes()
 			g.clips()
 			g.depths()
+			g.dense()
 		}
 		crowded(ctx, "nvfp4CrowdedWords", 2)
 		crowded(ctx, "nvfp4CrowdedFloats", 4)
@@ -77,21 +78,6 @@ func (g *byBlock) bits(predicate operand.U8, a, b operand.Op) reg.GPVirtual {
 		m := g.YMM()
 		g.VCMPPS(predicate, b, a, m)
 		g.VMOVMSKPS(m, r)
-	}
-	return r
-}
-
-// bits64 is bits of f64.
-func (g *byBlock) bits64(predicate operand.U8, a, b operand.Op) reg.GPVirtual {
-	r := g.GP32()
-	if g.v.lanes == 16 {
-		k := g.K()
-		g.VCMPPD(predicate, b, a, k)
-		g.KMOVB(k, r)
-	} else {
-		m := g.YMM()
-		g.VCMPPD(predicate, b, a, m)
-		g.VMOVMSKPD(m, r)
 	}
 	return r
 }
