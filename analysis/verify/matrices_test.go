@@ -91,6 +91,7 @@ func TestLastByteOfASideFile(t *testing.T) {
 // magnitude of all that is fused, wherever in the group that is.
 func TestSecondLevelScaleTellsTheConvention(t *testing.T) {
 	e := exportScaled(t, "nvfp4", export.CompressedTensors, kernels.CT32, kernels.BF16, 0.5)
+	e = exportAs(t, e.ck, e.model, filepath.Join(t.TempDir(), "out"), "*self_attn*", variantWith(t, "nvfp4", export.CompressedTensors), export.CompressedTensors, export.Shared)
 	ck, model := openSource(t, e.dir)
 	l, err := layout.Open(ck, model)
 	if err != nil {
