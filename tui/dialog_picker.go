@@ -76,6 +76,9 @@ func (p *picker) find() {
 		if !ok {
 			continue
 		}
+		if text != "" && p.boxes() && !p.items[i].box {
+			score += 1 << 20 // what can be shown comes before what would have to be measured
+		}
 		p.items[i].score = score
 		at := len(p.shown)
 		for at > 0 && p.items[p.shown[at-1]].score < score {

@@ -58,6 +58,7 @@ func TestVariantsAreSearched(t *testing.T) {
 	d.Press("backspace", "backspace", "backspace", "backspace", "backspace").Sees("in this session")
 	d.Type("jkq").Sees("nothing is called that").Press(" ", "enter").Sees("› jkq")
 	d.Press("backspace", "backspace", "backspace").Type("fp8-b").Press(" ").Sees("Variants · 2 marked").Press("enter")
+	d.Press("v").Type("nv").Sees("❯ ■   nvfp4 ").Press("esc") // the session's before others
 	slices.Sort(run.added)
 	if got := strings.Join(run.added, " "); !strings.HasPrefix(got, "fp8-block128 int4-") || len(run.added) != 2 {
 		t.Errorf("added %q", got)
@@ -72,7 +73,11 @@ func TestVariantsScroll(t *testing.T) {
 		d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), everyVariant(), size[0], size[1])
 		d.Press("v")
 		p := d.m.dialog.(*picker)
-		for i := range p.items {
+		for step := range 2 * len(p.items) { // down to the last and back up
+			i, way := min(step, 2*len(p.items)-1-step), "down"
+			if step >= len(p.items)-1 {
+				way = "up"
+			}
 			it := p.item()
 			d.Sees("❯")
 			fits(t, d.m.View(), size[0], size[1])
@@ -101,7 +106,9 @@ func TestVariantsScroll(t *testing.T) {
 					t.Errorf("%v: the help of %s is cut\n%s", size, it.name, d.Screen())
 				}
 			}
-			d.Press("down")
+			if step != len(p.items)-1 {
+				d.Press(way)
+			}
 		}
 	}
 }

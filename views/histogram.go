@@ -109,12 +109,27 @@ func (h Histogram) drawSeries(t *Theme, c *canvas, values []float64, i, each, le
 		}
 		if wide == 0 { // over each other
 			if v > 0 {
-				c.put(left+h.column(k, each)+each/2, plotH-1-min(eighths/8, plotH-1), mark, ink)
+				y := min(eighths/8, plotH-1)
+				c.put(left+h.column(k, each)+each/2, plotH-1-y, mark, ink+h.ground(t, k, y, plotH, scale))
 			}
 			continue
 		}
 		h.drawBar(c, left+h.column(k, each)+i*wide, wide, plotH, eighths, mark, ink)
 	}
+}
+
+// ground is what is added to the ink of a mark at row y from the foot of bin k
+// where it stands on the front variant's bar: the bar's colour as background.
+func (h Histogram) ground(t *Theme, k, y, plotH int, scale heightScale) string {
+	for _, s := range h.Bins {
+		if s.Variant != h.Front-1 || k >= len(s.Values) || int(math.Round(scale.of(s.Values[k])*float64(plotH*8)))/8 <= y {
+			continue
+		}
+		if colour, ok := strings.CutPrefix(strings.TrimPrefix(t.variantInk(s.Variant), "2;"), "38;"); ok {
+			return ";48;" + colour
+		}
+	}
+	return ""
 }
 
 // barWidth is the width of one variant's bar in a bin of each cells; 0 where

@@ -285,3 +285,27 @@ func TestClipSentenceCountsTheRest(t *testing.T) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }
+
+// Where bars of all variants have no room, the shown one has bars, and marks of
+// others that stand on them have their colour behind them.
+func TestMarksStandOnTheBarsOfTheShownVariant(t *testing.T) {
+	th := themeIn(t, "", termenv.TrueColor)
+	values := func(v float64) []float64 { return []float64{v, v, v, v, v, v, v, v} }
+	hist := Histogram{Labels: make([]string, 8), Bins: []Series{{"a", 0, values(8)}, {"b", 1, values(3)}, {"c", 2, values(2)}, {"d", 3, values(1)}}}
+	lines := strings.Split(markedHistogram(th, hist, chartLook{current: 0}, 7+8*3, 14), "\n")
+	var marked string
+	for _, line := range lines {
+		if strings.Contains(line, th.VariantMark(1)) {
+			marked = line
+		}
+	}
+	bar := strings.TrimPrefix(th.variantInk(0), "38;")
+	if n := strings.Count(marked, th.VariantMark(1)); n != 8 || strings.Count(marked, ";48;"+bar+"m"+th.VariantMark(1)) != n || !strings.Contains(marked, "█") {
+		t.Errorf("%d marks in %q", n, marked)
+	}
+	for y, line := range lines {
+		if strings.Contains(line, th.VariantMark(0)) {
+			t.Errorf("line %d has a mark of the shown variant", y)
+		}
+	}
+}
