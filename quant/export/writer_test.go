@@ -200,7 +200,7 @@ func TestFolder(t *testing.T) {
 	dir = filepath.Join(t.TempDir(), "new", "folder")
 	mustWrite(t, p, all, dir, Options{})
 	refused("whole", dir, p, Options{}, ErrOutput, "not empty")
-	refused("whole resumed as another", dir, other, Options{Resume: true}, ErrOutput, "nothing to resume")
+	refused("whole resumed as another", dir, other, Options{Resume: true}, ErrOutput, "not of this export")
 
 	dir = filepath.Join(t.TempDir(), "half")
 	w, err := Create(t.Context(), p, dir, Options{files: &faults{}})
