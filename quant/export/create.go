@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"quantscope/quant/checkpoint"
 )
@@ -85,10 +86,15 @@ func (w *Writer) makeDir() (made bool, err error) {
 	info, err := os.Stat(w.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Lstat(w.dir); err == nil {
+			return false, fmt.Errorf("%w %s: is a link to a place that does not exist", ErrOutput, w.dir)
+		}
 		if err := w.fs.makeFolder(w.dir); err != nil {
 			return false, systemError(w.dir, err)
 		}
 		return true, nil
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
+		return false, fmt.Errorf("%w %s: %w", ErrOutput, w.dir, errors.Unwrap(err))
 	case err != nil:
 		return false, systemError(w.dir, err)
 	case !info.IsDir():

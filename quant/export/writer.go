@@ -20,8 +20,9 @@ type Options struct {
 	// Part of Of: this process writes only the shards of its part, as Split deals
 	// the source's files out. 0 of 0 is the same as 1 of 1.
 	Part, Of int
-	// Progress is told of bytes that were written to shards, from any goroutine;
-	// it may be nil.
+	// Progress is told of bytes that were written to shards, from any goroutine:
+	// Writer.Total less Writer.Finished of them in all. It must not call the
+	// writer; it may be nil.
 	Progress func(bytes int64)
 
 	files filesystem // nil is the operating system's
@@ -190,6 +191,7 @@ func (w *Writer) openShard(i int) (*shardFile, error) {
 		w.drop(sh.Name, f)
 		return nil, systemError(w.path(sh.Name), err)
 	}
+	w.wrote(len(sh.Header))
 	s := &shardFile{f, len(sh.matrix)}
 	w.open[i] = s
 	return s, nil

@@ -53,8 +53,8 @@ func TestConcurrentStores(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	sameFiles(t, dir, want)
-	if bytes.Load() != p.WeightBytes {
-		t.Errorf("%d bytes reported, the tensors have %d", bytes.Load(), p.WeightBytes)
+	if bytes.Load() != w.Total() {
+		t.Errorf("%d bytes reported, the shards have %d", bytes.Load(), w.Total())
 	}
 	if w.Finished() != w.Total() {
 		t.Errorf("%d of %d bytes are finished", w.Finished(), w.Total())
@@ -196,6 +196,13 @@ func TestFolder(t *testing.T) {
 	refused("nothing to resume", dir, p, Options{Resume: true}, ErrOutput, "notes.txt")
 	file := filepath.Join(dir, "notes.txt")
 	refused("a file", file, p, Options{}, ErrOutput, file)
+	refused("below a file", filepath.Join(file, "below"), p, Options{}, ErrOutput, file)
+	refused("a name that is too long", filepath.Join(dir, strings.Repeat("n", 300)), p, Options{}, ErrOutput, "too long")
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	if err := os.Symlink(filepath.Join(dir, "gone"), nowhere); err != nil {
+		t.Fatal(err)
+	}
+	refused("a link to nowhere", nowhere, p, Options{}, ErrOutput, nowhere, "does not exist")
 
 	dir = filepath.Join(t.TempDir(), "new", "folder")
 	mustWrite(t, p, all, dir, Options{})
