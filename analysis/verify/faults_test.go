@@ -206,12 +206,6 @@ var faults = []fault{
 				t.Fatal(err)
 			}
 		}},
-	{name: "licence missing", id: SideMissing, file: "LICENSE",
-		do: func(t testing.TB, dir string) {
-			if err := os.Remove(filepath.Join(dir, "LICENSE")); err != nil {
-				t.Fatal(err)
-			}
-		}},
 	{name: "another format declared", id: "config-contradicts", file: firstShard, tensor: layer + "self_attn.q_proj.weight", words: []string{"num_bits 8"}, more: 9,
 		do: func(t testing.TB, dir string) {
 			jsonOf(t, dir, "config.json", func(m map[string]any) {

@@ -41,33 +41,39 @@ func (r *run) folder() {
 	r.declaration()
 }
 
-// declaration wants a config that says how the quantized modules are stored, and
-// in a checkpoint of our own every file that the export has written beside it.
+// declaration wants a config that says how the quantized modules are stored, in a
+// checkpoint of our own all of it. What else an export brings along, licences and
+// model cards, serves nobody but people, so that its absence is only noted.
 func (r *run) declaration() {
+	const hf = "hf_quant_config.json"
 	if n := len(r.layout.Modules); n > 0 && r.layout.File == "" {
 		r.problem(layout.Undeclared, "config.json", "", "no config says that %d matrices are quantized: a server would read them as plain weights", n)
 	}
 	if r.layout.Receipt.Variant == "" {
 		return
 	}
-	want := []string{}
-	if r.layout.Method == layout.ModelOpt {
-		want = append(want, "hf_quant_config.json")
+	if r.layout.Method == layout.ModelOpt && r.lacks(hf) {
+		r.problem(SideMissing, hf, "", "is missing; the export had it")
 	}
 	all, err := r.src.AllSide()
 	if err != nil {
 		r.problem(Unreadable, filepath.Base(r.dir), "", "the source's: %s", oneLine(err))
 	}
+	var absent []string
 	for _, f := range all {
-		if _, known := r.src.SideFile(f.Name); !known {
-			want = append(want, f.Name)
+		if _, known := r.src.SideFile(f.Name); !known && r.lacks(f.Name) {
+			absent = append(absent, f.Name)
 		}
 	}
-	for _, name := range want {
-		if _, err := os.Stat(filepath.Join(r.dir, name)); errors.Is(err, fs.ErrNotExist) {
-			r.problem(SideMissing, name, "", "is missing; the export had it")
-		}
+	if n := len(absent); n > 0 {
+		r.note("the source has %d files beside its weights that the output has not: %s", n, strings.Join(absent[:min(n, 5)], ", "))
 	}
+}
+
+// lacks says whether the output's folder has no file of this name.
+func (r *run) lacks(name string) bool {
+	_, err := os.Stat(filepath.Join(r.dir, name))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (r *run) leftovers() {

@@ -55,6 +55,9 @@ func (r *run) method(ctx context.Context) error {
 		}
 		samples[k] = append(samples[k], j)
 	}
+	if from == "options" && len(families) > 0 && !slices.ContainsFunc(families, func(k string) bool { return samples[k][0].module.Spec.Format == named.Scheme }) {
+		return fmt.Errorf("variant %s: nothing in %s is stored as %s: %w", named.Name, r.rep.Output, named.Scheme, ErrVariant)
+	}
 	for _, k := range families {
 		jobs := spread(samples[k], sampleModules)
 		specs := candidates(jobs[0].module)

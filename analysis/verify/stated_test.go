@@ -3,6 +3,7 @@ package verify
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"quantscope/kernels"
@@ -38,6 +39,17 @@ func TestWhatTheStoredScaleDoesNotSay(t *testing.T) {
 			e := exportScaled(t, c.variant, layout, c.conv, c.elem, c.factor)
 			e.good(t, Options{Session: e.session(c.variant)})
 		})
+	}
+}
+
+// A file that no server reads may be missing, which is noted.
+func TestLicenceMissing(t *testing.T) {
+	e := exportMoE(t, "nvfp4", export.ModelOpt)
+	if err := os.Remove(filepath.Join(e.dir, "LICENSE")); err != nil {
+		t.Fatal(err)
+	}
+	if rep := e.good(t, Options{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "LICENSE") {
+		t.Errorf("notes %q", rep.Notes)
 	}
 }
 

@@ -51,6 +51,10 @@ type Session interface {
 // ErrSession is wrapped by errors about a session that is of something else.
 var ErrSession = errors.New("session")
 
+// ErrVariant is wrapped by errors about a variant that cannot be what made the
+// output.
+var ErrVariant = errors.New("not what made it")
+
 // Progress is how far a run is. It is reported from many goroutines, one at a
 // time.
 type Progress struct {

@@ -13,6 +13,7 @@ import (
 	"quantscope/analysis/verify"
 	"quantscope/kernels"
 	"quantscope/sessions"
+	"quantscope/views"
 )
 
 // verifyFlags are the flags of verify.
@@ -202,17 +203,17 @@ func printVerified(std streams, rep *verify.Report) error {
 		t.line("records     %d compared with the session's", rep.RecordsCompared)
 	}
 	if rep.QuantizedChecked > 0 {
-		t.line("error       mean rel_l2 %.6g, worst %.6g (%s), least cosine %.6g", float64(rep.MeanRelL2), float64(rep.WorstRelL2), rep.WorstTensor, float64(rep.CosMin))
+		t.line("error       mean rel_l2 %.6g, worst %.6g (%s), least cosine %.6g", float64(rep.MeanRelL2), float64(rep.WorstRelL2), views.Clean(rep.WorstTensor), float64(rep.CosMin))
 	}
 	for _, n := range rep.Notes {
-		t.line("note        %s", n)
+		t.line("note        %s", views.Clean(n))
 	}
 	for i, p := range rep.Problems {
 		if i == maxPrinted {
 			t.line("%d more problems; --json has all", len(rep.Problems)-i)
 			break
 		}
-		t.line("problem     %s", strings.Join(strings.Fields(strings.Join([]string{p.ID, p.File, p.Tensor, p.Message}, " ")), " "))
+		t.line("problem     %s", strings.Join(strings.Fields(views.Clean(strings.Join([]string{p.ID, p.File, p.Tensor, p.Message}, " "))), " "))
 	}
 	if rep.OK {
 		t.line("ok")

@@ -186,3 +186,28 @@ func TestVerifyKeysAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// A variant that cannot have made the output is a mistake of usage, not a note.
+func TestVerifyAVariantOfAnotherFormat(t *testing.T) {
+	dir := exportDemo(t, "nvfp4", export.ModelOpt)
+	got := command(t, "verify", "demo", dir, "--variant", "fp8")
+	got.refused(t, exitUsage)
+	if !strings.Contains(got.err, "nothing in "+dir+" is stored as fp8") {
+		t.Errorf("code %d, %q, %q", got.code, got.out, got.err)
+	}
+}
+
+// Names of tensors reach a terminal without control characters.
+func TestVerifyPrintsCleanNames(t *testing.T) {
+	var out strings.Builder
+	rep := &verify.Report{
+		QuantizedChecked: 1, WorstTensor: "\x1b[31mw", Notes: []string{"of \x1b[2J"},
+		Problems: []verify.Problem{{ID: verify.TensorChanged, File: "f", Tensor: "a\x1b]0;b", Message: "m"}},
+	}
+	if err := printVerified(streams{out: &out}, rep); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsRune(out.String(), 0x1b) || !strings.Contains(out.String(), "␛]0;b") {
+		t.Errorf("%q", out.String())
+	}
+}
