@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -108,7 +109,11 @@ func bench(ctx context.Context, std streams, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.read != "" {
+	switch f.read {
+	case "":
+	case "demo":
+		return usage(errors.New("--read demo: the embedded model is in memory; name a checkpoint on a disk"))
+	default:
 		if err := present(f.read); err != nil {
 			return err
 		}
