@@ -68,8 +68,8 @@ func (g *encode512) function() {
 	bins := ctx.Load(ctx.Param("bins"), ctx.GP64()).(reg.GPVirtual)
 	lanes := ctx.Load(ctx.Param("lanes"), ctx.GP64()).(reg.GPVirtual)
 
-	// A vector is stored and its halves loaded where they are widened: that
-	// leaves the shuffle unit to others.
+	// A vector is stored and its upper half loaded where that is widened:
+	// that leaves the shuffle unit to others.
 	g.buf = ctx.GP64()
 	ctx.LEAQ(ctx.AllocLocal(256+64), g.buf)
 	ctx.ADDQ(operand.U8(63), g.buf)
@@ -241,7 +241,7 @@ func (g *encode512) pair(p int) reg.VecVirtual {
 	}
 	for half := range 2 { // the lower one is the first block
 		for i := range 2 {
-			g.sum(i, half)
+			g.sum(w[i], q[i], i, half)
 		}
 	}
 	ctx.VPSLLD(operand.U8(16), fields[1], fields[1])
@@ -323,12 +323,17 @@ func (g *encode512) elements(w, step, reciprocal reg.VecVirtual) (q, fields reg.
 	return q, t
 }
 
-// sum adds eight elements, the lower or upper half of a vector, to the record.
-func (g *encode512) sum(i, half int) {
+// sum adds eight elements, the lower or upper half of w, to the record.
+func (g *encode512) sum(w, q reg.VecVirtual, i, half int) {
 	ctx := g.ctx
 	w64, q64, e := ctx.ZMM(), ctx.ZMM(), ctx.ZMM()
-	ctx.VCVTPS2PD(g.at(2*i).Offset(32*half), w64)
-	ctx.VCVTPS2PD(g.at(2*i+1).Offset(32*half), q64)
+	if half == 0 {
+		ctx.VCVTPS2PD(w.AsY(), w64)
+		ctx.VCVTPS2PD(q.AsY(), q64)
+	} else {
+		ctx.VCVTPS2PD(g.at(2*i).Offset(32), w64)
+		ctx.VCVTPS2PD(g.at(2*i+1).Offset(32), q64)
+	}
 	ctx.VSUBPD(q64, w64, e)
 	ctx.VFMADD231PD(w64, w64, g.w2)
 	ctx.VFMADD231PD(q64, q64, g.q2)
