@@ -49,3 +49,9 @@ func mayBeLinear(t *topology.Named, role *topology.Role) bool {
 	}
 	return strings.HasSuffix(t.Name, weightSuffix) || isStacked(role)
 }
+
+// isPattern says whether a module's name means more than itself where a config
+// lists it.
+func isPattern(name string) bool {
+	return strings.HasPrefix(name, "re:") || strings.ContainsAny(name, `*?[]\`)
+}

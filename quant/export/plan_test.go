@@ -252,8 +252,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Experts with biases in one tensor, weights that stand [in, out], and names
-// that are taken cannot be said.
+// Experts with biases in one tensor, weights that stand [in, out], names that are
+// taken, and names that a config would read as patterns cannot be said.
 func TestRefusedTensors(t *testing.T) {
 	withBias := fusedOutIn()
 	withBias.shards[0] = append(withBias.shards[0], shape{"model.language_model.layers.0.mlp.experts.gate_up_proj_bias", []int64{3, 32}})
@@ -263,10 +263,13 @@ func TestRefusedTensors(t *testing.T) {
 		config: `{"model_type": "gpt2", "n_embd": 32, "n_layer": 1, "n_head": 2}`,
 		shards: [][]shape{{{"transformer.wte.weight", []int64{16, 32}}, {"transformer.h.0.attn.c_attn.weight", []int64{32, 96}}, {"transformer.h.0.mlp.c_fc.weight", []int64{32, 128}}}},
 	}
+	expression, wildcard := mixture(), mixture()
+	expression.shards[0] = append(expression.shards[0], shape{"re:extra.weight", []int64{4, 64}})
+	wildcard.shards[0] = append(wildcard.shards[0], shape{"extra[0].weight", []int64{4, 64}})
 	for name, c := range map[string]struct {
 		s       synthetic
 		mention string
-	}{"bias": {withBias, "gate_up_proj_bias"}, "conv1D": {conv1D, "[in, out]"}, "name": {taken, "experts.0.gate_proj.weight_scale"}} {
+	}{"expression": {expression, `"re:extra.weight"`}, "wildcard": {wildcard, `"extra[0].weight"`}, "bias": {withBias, "gate_up_proj_bias"}, "conv1D": {conv1D, "[in, out]"}, "name": {taken, "experts.0.gate_proj.weight_scale"}} {
 		ck, model := openModel(t, c.s.write(t))
 		sel, err := recipe.Select(model, "")
 		if err != nil {

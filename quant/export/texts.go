@@ -20,6 +20,11 @@ const (
 // lists those that it does.
 func (b *planner) texts() error {
 	ignore := b.ignored()
+	for _, names := range [][]string{ignore, b.Modules} {
+		if i := slices.IndexFunc(names, isPattern); i >= 0 {
+			return fmt.Errorf("tensor %q: a config would read its name as a pattern: %w", names[i]+weightSuffix, ErrMatrix)
+		}
+	}
 	quantization, extra, err := b.quantization(ignore)
 	if err != nil {
 		return err
