@@ -313,7 +313,7 @@ func TestWideNames(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for _, args := range [][]string{
-		{"--nonsense"}, {"inspect"}, {"inspect", "a", "b"}, {"quantize"}, {"quantize", "demo", "--variant", "nvfp5"},
+		{"--nonsense"}, {"bench", "--read", "demo"}, {"inspect"}, {"inspect", "a", "b"}, {"quantize"}, {"quantize", "demo", "--variant", "nvfp5"},
 		{"quantize", "demo", "--variant", "nvfp4+magic"}, {"quantize", "demo", "--threads", "0"}, {"quantize", "demo", "--mem", "lots"},
 		{"check-pair", "1"}, {"check-pair", "x", "y"}, {"check-pair", "0.1", "7"}, {"replay", "x.qscope", "--speed", "65"},
 		{"--theme", "bogus"}, {"replay", "x.qscope", "--speed", "NaN"}, {"completion", "bogus"}, {"completion"},
