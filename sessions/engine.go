@@ -222,7 +222,7 @@ func (e *engine) end(run context.Context) bool {
 	wasRunning, idle := e.running, e.idle
 	if wasRunning {
 		e.gate.lift()
-		kind, n := ending(err, undone, total)
+		kind, n := ending(err, undone, total, e.failed == 0 && e.job.export.cutShort())
 		if n.Pace = pace; pace != nil {
 			n.Message += " (" + said + ")"
 		}
@@ -241,13 +241,17 @@ func (e *engine) end(run context.Context) bool {
 	return true
 }
 
-// ending is what the log says of how a run ended.
-func ending(err error, undone, total int64) (EventKind, note) {
+// ending is what the log says of how a run ended. cutShort: all was measured, and
+// the export was not finished.
+func ending(err error, undone, total int64, cutShort bool) (EventKind, note) {
 	switch {
 	case err != nil:
 		return EventStopped, note{Message: "stopped: " + err.Error()}
 	case undone > 0:
 		return EventCancelled, note{Message: fmt.Sprintf("cancelled with %d of %s to do", undone, count(total, "measurement"))}
+	}
+	if cutShort {
+		return EventCancelled, note{Message: "cancelled with the export to finish"}
 	}
 	return EventFinished, note{Message: "finished " + count(total, "measurement")}
 }

@@ -166,6 +166,16 @@ func (x *exporting) close() {
 	_ = x.writer.Close() // what is half written is removed as far as can be
 }
 
+// cutShort says whether the export was given up.
+func (x *exporting) cutShort() bool {
+	if x == nil {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.state == ExportIncomplete
+}
+
 // now is how the export stands.
 func (x *exporting) now() Export {
 	x.mu.Lock()

@@ -305,3 +305,27 @@ func TestExportRefusals(t *testing.T) {
 		}
 	}
 }
+
+// A run whose measurements are all there and whose export is not was cancelled.
+func TestEndingWithTheExportToDo(t *testing.T) {
+	for _, c := range []struct {
+		err      error
+		undone   int64
+		cutShort bool
+		want     EventKind
+	}{
+		{nil, 0, false, EventFinished}, {nil, 0, true, EventCancelled}, {nil, 1, true, EventCancelled}, {errors.New("full"), 0, true, EventStopped},
+	} {
+		if kind, _ := ending(c.err, c.undone, 5, c.cutShort); kind != c.want {
+			t.Errorf("%+v: %s", c, kind)
+		}
+	}
+	var none *exporting
+	if none.cutShort() {
+		t.Error("no export was cut short")
+	}
+	x := &exporting{state: ExportIncomplete}
+	if !x.cutShort() {
+		t.Error("an incomplete export was not")
+	}
+}

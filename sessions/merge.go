@@ -265,7 +265,7 @@ func (m *merging) write(ctx context.Context, put func(e *stored) error) error {
 			return err
 		}
 	}
-	kind, n := ending(nil, m.total-m.done, m.total)
+	kind, n := ending(nil, m.total-m.done, m.total, false)
 	return post(newNote(kind, -1, -1, n))
 }
 

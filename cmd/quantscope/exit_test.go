@@ -97,3 +97,30 @@ func TestParseBytes(t *testing.T) {
 		}
 	}
 }
+
+// A run that a signal ended is never good, whatever it had come to.
+func TestInterruptedAtEitherEnd(t *testing.T) {
+	for _, c := range []struct {
+		state   sessions.RunState
+		written *exportDocument
+		want    int
+	}{
+		{sessions.RunIdle, nil, exitInterrupted},
+		{sessions.RunIdle, &exportDocument{State: sessions.ExportIncomplete}, exitInterrupted},
+		{sessions.RunCancelled, &exportDocument{State: sessions.ExportIncomplete}, exitInterrupted},
+		{sessions.RunFinished, &exportDocument{State: sessions.ExportIncomplete}, exitInterrupted},
+		{sessions.RunFinished, &exportDocument{State: sessions.ExportPart}, exitGood},
+		{sessions.RunFinished, &exportDocument{State: sessions.ExportWhole}, exitGood},
+		{sessions.RunFinished, nil, exitGood},
+	} {
+		st := &sessions.State{}
+		st.Progress.State = c.state
+		got := exitGood
+		if err := verdict("s.qscope", st, false, c.written); err != nil {
+			got = exitCode(err)
+		}
+		if got != c.want {
+			t.Errorf("%s, export %+v: exit %d, want %d", c.state, c.written, got, c.want)
+		}
+	}
+}

@@ -192,7 +192,8 @@ func ended(s sessions.RunState) bool {
 func verdict(path string, st *sessions.State, allowFallback bool, written *exportDocument) error {
 	failed := problems(st, sessions.EventFailed)
 	switch {
-	case st.Progress.State == sessions.RunCancelled || st.Progress.State == sessions.RunInterrupted:
+	case st.Progress.State == sessions.RunCancelled, st.Progress.State == sessions.RunInterrupted,
+		st.Progress.State == sessions.RunIdle: // a signal came before the run began
 		return interrupted(path, written)
 	case len(failed) > 0 && st.Progress.Failed > 0:
 		first, left := failed[0], ""
@@ -200,6 +201,8 @@ func verdict(path string, st *sessions.State, allowFallback bool, written *expor
 			left = "; " + written.Dir + " is incomplete"
 		}
 		return badInput(fmt.Errorf("%d measurements failed, the first: %s%s", st.Progress.Failed, first.Message, left))
+	case written != nil && written.State == sessions.ExportIncomplete: // all was measured
+		return interrupted(path, written)
 	case !allowFallback && len(problems(st, sessions.EventFallback)) > 0:
 		return checkFailed(errors.New("something other than what was requested ran (see fallbacks); --allow-fallback accepts it"))
 	}
