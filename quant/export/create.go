@@ -86,7 +86,8 @@ func (w *Writer) makeDir() (made bool, err error) {
 	info, err := os.Stat(w.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := os.Lstat(w.dir); err == nil {
+		// What is no link was made by another part since.
+		if info, err := os.Lstat(w.dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return false, fmt.Errorf("%w %s: is a link to a place that does not exist", ErrOutput, w.dir)
 		}
 		if err := w.fs.makeFolder(w.dir); err != nil {
@@ -209,7 +210,7 @@ func parentFolder(name string) string { return name[:max(strings.LastIndexByte(n
 // prepare compares the folder with the plan and makes the marks.
 func (w *Writer) prepare(ctx context.Context, f found, resume bool) error {
 	begun := f.plan || f.joined
-	if !begun && !f.part && f.any != "" && resume {
+	if !begun && f.any != "" && resume {
 		whole, err := w.isWhole()
 		if err != nil {
 			return err
@@ -217,7 +218,7 @@ func (w *Writer) prepare(ctx context.Context, f found, resume bool) error {
 		if whole {
 			w.notes = append(w.notes, w.dir+" was whole already: nothing was written to it")
 			w.allDone()
-			return nil
+			return w.removeOwn(f.temps)
 		}
 	}
 	switch {
