@@ -192,6 +192,9 @@ func (w *Writer) Finish(ctx context.Context) (Result, error) {
 		return Result{}, w.fail(err)
 	}
 	res, err := w.join(ctx, false)
+	if err == nil && res.Whole {
+		err = w.removeOwn(nil)
+	}
 	if err != nil {
 		return Result{}, w.fail(err)
 	}

@@ -89,6 +89,15 @@ func TestResumeOfAWholeExport(t *testing.T) {
 		}
 		sameFiles(t, dir, want)
 	}
+	// Part 2 was begun again when part 1 made the folder whole, and killed.
+	mark := partName(2, 2)
+	for _, name := range []string{mark, filepath.Base(tempName(mark, partTag(2, 2)))} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustWrite(t, p, all, dir, Options{Resume: true, Part: 2, Of: 2})
+	sameFiles(t, dir, want)
 	if _, err := Create(t.Context(), p, dir, Options{}); !errors.Is(err, ErrOutput) {
 		t.Errorf("without resume: %v", err)
 	}

@@ -61,3 +61,14 @@ func (w *Writer) allDone() {
 	}
 	w.joined = true
 }
+
+// removeOwn removes what this part left in a folder that another one has made
+// whole meanwhile.
+func (w *Writer) removeOwn(temps []string) error {
+	for _, name := range append(temps, partName(w.part.Part, w.part.Of)) {
+		if err := w.fs.remove(w.path(name)); err != nil && !isMissing(err) {
+			return systemError(w.path(name), err)
+		}
+	}
+	return nil
+}
