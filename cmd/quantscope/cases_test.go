@@ -322,6 +322,23 @@ func TestUsageErrors(t *testing.T) {
 		o := command(t, args...)
 		o.refused(t, exitUsage)
 	}
+	for _, c := range []struct{ args, want string }{
+		{"quantise demo", `"quantise" is no command: quantize?`},
+		{"demo demo.qscope", `"demo" is no command`},
+		{"sessions list a b", "one folder, or none"},
+		{"quantize demo --threads x", `--threads "x": want a whole number`},
+		{"replay x.qscope --speed fast", `--speed "fast": want a number`},
+		{"synth d --seed -1", `--seed "-1": want a whole number, 0 or more`},
+		{"inspect demo --json=perhaps", `--json "perhaps": want true or false`},
+		{"synth testdata", "testdata is there already and not empty"},
+		{"sessions export x.qscope --canonical --out x.csv", "--canonical writes jsonl"},
+	} {
+		o := command(t, strings.Fields(c.args)...)
+		o.refused(t, exitUsage)
+		if !strings.Contains(o.err, c.want) || strings.Contains(o.err, "strconv") {
+			t.Errorf("%s: %s", c.args, o.err)
+		}
+	}
 	if o := command(t, "quantize", "demo", "--variant", "nvfp4+magic"); !strings.Contains(o.err, "mse_ge1") {
 		t.Errorf("the known methods are not listed: %s", o.err)
 	}

@@ -31,10 +31,12 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 		Example: `  quantscope                      the embedded demo
   quantscope ./Qwen3-30B-A3B      a checkpoint on disk
   quantscope run.qscope           a saved session`,
-		Args:          cobra.MaximumNArgs(1),
+		Args:          oneSubject,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+
+		SuggestionsMinimumDistance: 2,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"demo\tthe embedded model"}, cobra.ShellCompDirectiveDefault
 		},
@@ -48,7 +50,7 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 	}
 	run.bind(root, defaultVariants)
 	screen.bind(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newInspect(std), newQuantize(std), newReplay(std), newSessions(std),
 		newLint(std), newVerify(std), newCheckPair(std), newSynth(std), newBench(std),

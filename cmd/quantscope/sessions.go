@@ -68,7 +68,12 @@ func newSessionsList(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [FOLDER]",
 		Short: "List the sessions of a folder (default: the state folder)",
-		Args:  cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(errors.New("sessions list takes one folder, or none"))
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := sessions.DefaultDir()
 			if len(args) == 1 {
@@ -185,6 +190,8 @@ whose SHA-256 sessions info prints.`,
 			switch {
 			case canonical && format != "" && format != "jsonl":
 				return usage(fmt.Errorf("--canonical writes jsonl, not %s", format))
+			case canonical && format == "" && (filepath.Ext(out) == ".csv" || filepath.Ext(out) == ".parquet"):
+				return usage(fmt.Errorf("--canonical writes jsonl, not what %s ends in", out))
 			case canonical:
 				format = "canonical"
 			case format != "":

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +19,8 @@ func newSynth(std streams) *cobra.Command {
 		Short: "Write a checkpoint of Gaussian weights in the demo's layout",
 		Long: `synth writes a sharded checkpoint with Gaussian weights in the layout of the
 embedded demo, for load tests and demonstrations. --layers counts MoE layers; a
-dense layer 0 comes in addition. The same flags give the same bytes.`,
+dense layer 0 comes in addition, except with one layer. The same flags give the
+same bytes.`,
 		Example: "  quantscope synth big --layers 43 --experts 288 --hidden 64 --intermediate 64 --seed 1",
 		Args:    exactly(1, "synth takes one folder to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,6 +43,9 @@ dense layer 0 comes in addition. The same flags give the same bytes.`,
 			if std.live {
 				fmt.Fprint(std.err, "\r\x1b[K")
 			}
+			if errors.Is(err, fs.ErrExist) {
+				return usage(fmt.Errorf("%s is there already and not empty", args[0]))
+			}
 			if err != nil {
 				return err
 			}
@@ -54,6 +60,6 @@ dense layer 0 comes in addition. The same flags give the same bytes.`,
 	fl.IntVar(&s.Hidden, "hidden", 64, "hidden size")
 	fl.IntVar(&s.Intermediate, "intermediate", 64, "intermediate size of an expert")
 	fl.Uint64Var(&s.Seed, "seed", 1, "seed of the weights")
-	fl.StringVar(&shard, "shard", "", "largest shard, such as 512MiB")
+	fl.StringVar(&shard, "shard", "", "largest shard, such as 64MiB; there are two or more (default: 512MiB)")
 	return cmd
 }
