@@ -355,6 +355,18 @@ func TestMissingInputs(t *testing.T) {
 	}
 }
 
+// One of a thing is not "1 things".
+func TestOneOfAThing(t *testing.T) {
+	if o := command(t, "quantize", "demo", "--targets", "lm_head.weight", "--variant", "nvfp4"); o.code != exitGood || !strings.Contains(o.out, "lm_head.weight: 1 matrix\n") {
+		t.Errorf("%+v", o)
+	}
+	for n, want := range []string{"0 matrices", "1 matrix", "2 matrices"} {
+		if got := counted(n, "matrix", "matrices"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestCheckPairCommand(t *testing.T) {
 	if o := command(t, "check-pair", "0.0951", "0.99549"); o.code != exitGood || !strings.Contains(o.out, "consistent") {
 		t.Errorf("%+v", o)

@@ -72,7 +72,7 @@ func printInspect(std streams, r *inspect.Report) error {
 	shares("part", r.Kinds)
 	shares("dtype", r.DTypes)
 	if r.Targets.Matrices > 0 {
-		t.line("targets  %s: %d matrices, %s params, %.1f %% of the checkpoint's", r.Targets.Description, r.Targets.Matrices, millions(r.Targets.Params), 100*float64(r.Targets.Params)/float64(r.Params))
+		t.line("targets  %s: %s, %s params, %.1f %% of the checkpoint's", r.Targets.Description, counted(r.Targets.Matrices, "matrix", "matrices"), millions(r.Targets.Params), 100*float64(r.Targets.Params)/float64(r.Params))
 	} else {
 		t.line("targets  none: %s", r.Targets.Reason)
 	}
@@ -87,7 +87,7 @@ func printInspect(std streams, r *inspect.Report) error {
 	t.table([]string{"weights in memory", ">b/w", ">one device", ">2", ">4", ">8 devices, each"}, rows)
 	t.line("")
 	for _, f := range r.Files {
-		t.line("file     %s  %s  %d tensors", views.Clean(f.Name), formatBytes(f.Size), f.Tensors)
+		t.line("file     %s  %s  %s", views.Clean(f.Name), formatBytes(f.Size), counted(f.Tensors, "tensor", "tensors"))
 	}
 	var side []string
 	for _, s := range r.Side {

@@ -77,7 +77,7 @@ func lintCheckpoint(ctx context.Context, std streams, path string, asJSON bool) 
 			t.line("%s  %s  %s", f.Severity, f.ID, strings.TrimSpace(strings.Join([]string{f.File, f.Tensor, f.Message}, " ")))
 			t.line("         %s", f.Fix)
 		}
-		t.line("%s: %d findings by %d rules over %d tensors", path, len(findings), len(lint.Rules()), len(c.Tensors))
+		t.line("%s: %s by %d rules over %s", path, counted(len(findings), "finding", "findings"), len(lint.Rules()), counted(len(c.Tensors), "tensor", "tensors"))
 		err = t.err
 	}
 	if err == nil && lint.Failed(findings) {

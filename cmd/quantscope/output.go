@@ -108,3 +108,11 @@ func exactly(n int, message string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// counted is a number with its noun.
+func counted[N int | int64](n N, one, more string) string {
+	if n == 1 {
+		more = one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}

@@ -245,7 +245,7 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 	t := newReport(w)
 	t.line("%s", st.Meta.SourcePath)
 	t.line("  %s", st.Meta.Summary)
-	t.line("  targets   %s: %d matrices", st.Meta.Targets, len(st.Tensors))
+	t.line("  targets   %s: %s", st.Meta.Targets, counted(len(st.Tensors), "matrix", "matrices"))
 	if st.Meta.Part.Of > 0 {
 		t.line("  part      %v", st.Meta.Part)
 	}

@@ -98,7 +98,7 @@ func newSessionsList(std streams) *cobra.Command {
 				return printJSON(std.out, doc)
 			}
 			t := newReport(std.out)
-			t.line("%s: %d sessions", dir, len(infos))
+			t.line("%s: %s", dir, counted(len(infos), "session", "sessions"))
 			var rows [][]string
 			for _, i := range infos {
 				l := lineOf(i)

@@ -218,7 +218,7 @@ func printVerified(std streams, rep *verify.Report) error {
 	if rep.OK {
 		t.line("ok")
 	} else {
-		t.line("%d problems", len(rep.Problems))
+		t.line("%s", counted(len(rep.Problems), "problem", "problems"))
 	}
 	return t.err
 }

@@ -123,7 +123,7 @@ func TestVerifyCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	o = command(t, "verify", "demo", dir)
-	if o.code != exitCheckFailed || !strings.Contains(o.out, "model-00001-of-00002.safetensors") || !strings.HasSuffix(o.out, "\n1 problems\n") {
+	if o.code != exitCheckFailed || !strings.Contains(o.out, "model-00001-of-00002.safetensors") || !strings.HasSuffix(o.out, "\n1 problem\n") {
 		t.Errorf("%+v", o)
 	}
 	o = command(t, "verify", "demo", dir, "--json")
