@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"quantscope/kernels"
@@ -60,6 +61,7 @@ func (w *worker) aim(variants []int) {
 // of ctx; the variants that nothing came of are released then.
 func (w *worker) measure(ctx context.Context, it item) error {
 	e := w.e
+	runtime.Gosched() // whoever draws waits for a processor no longer than a tensor takes
 	w.aim(it.variants)
 	defer func() {
 		for i := range w.shots {
