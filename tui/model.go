@@ -94,6 +94,7 @@ func New(feed sessions.Feed, o Options) *Model {
 	m.panes = [paneCount]views.Pane{
 		PaneMap: views.NewMap(m.scene), PaneDetail: views.NewDetail(m.scene), PaneWorst: views.NewWorst(m.scene),
 		PaneClipping: views.NewClipping(m.scene), PaneCompare: views.NewCompare(m.scene),
+		PaneLandscape: views.NewLandscape(m.scene), PaneAudit: views.NewAudit(m.scene),
 		PaneLog: views.NewLog(m.scene), PaneTensor: views.NewTensor(m.scene),
 	}
 	if s, _, ok := ScreenByName(o.Screen); ok {

@@ -11,14 +11,16 @@ const (
 	PaneDetail
 	PaneWorst
 	PaneClipping
+	PaneLandscape
 	PaneCompare
+	PaneAudit
 	PaneLog
 	PaneTensor
 	paneCount
 )
 
 // paneNames are what help calls the panes.
-var paneNames = [paneCount]string{"Map", "Detail", "Worst", "Clipping", "Compare", "Log", "Tensor"}
+var paneNames = [paneCount]string{"Map", "Detail", "Worst", "Clipping", "Landscape", "Compare", "Audit", "Log", "Tensor"}
 
 // Screen is what fills the body.
 type Screen uint8
@@ -49,11 +51,11 @@ type screenInfo struct {
 var screenTable = []screenInfo{
 	{ScreenMap, "Map", []PaneID{PaneMap, PaneDetail, PaneWorst}, ""},
 	{ScreenClipping, "Clipping", []PaneID{PaneClipping}, ""},
-	{ScreenLandscape, "Landscape", nil, "this version does not explain the landscape yet"},
+	{ScreenLandscape, "Landscape", []PaneID{PaneLandscape}, ""},
 	{ScreenCompare, "Compare", []PaneID{PaneCompare}, ""},
 	{ScreenKL, "KL", nil, "this version does not measure KL divergence yet"},
 	{ScreenGates, "Gates", nil, "this version does not run gates yet"},
-	{ScreenAudit, "Audit", nil, "this version does not audit checkpoints yet"},
+	{ScreenAudit, "Audit", []PaneID{PaneAudit}, ""},
 	{ScreenLog, "Log", []PaneID{PaneLog}, ""},
 	{ScreenTensor, "Tensor", []PaneID{PaneTensor}, ""},
 }

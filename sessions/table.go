@@ -1,0 +1,79 @@
+package sessions
+
+import (
+	"math"
+
+	"quantscope/analysis/landscape"
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/method"
+)
+
+// SourceArm is the name of the arm of a Table that keeps the source's weights.
+const SourceArm = "source"
+
+// Table is the state as package landscape takes it: one item a tensor, one arm
+// a variant in the order of the session, and last the arm SourceArm, which
+// loses nothing. What a variant stores a tensor in is worked out from its
+// name; -1 where this program does not know the variant.
+func (s *State) Table() *landscape.Table {
+	t := &landscape.Table{Items: make([]landscape.Item, len(s.Tensors)), Arms: make([]landscape.Arm, 0, len(s.Variants)+1)}
+	for i := range s.Tensors {
+		n := &s.Tensors[i]
+		t.Items[i] = landscape.Item{
+			ID: n.ID, Name: n.Name, Role: n.Role, Rows: n.Rows, Cols: n.Cols,
+			SourceBytes: sourceBytes(n), Amax: math.NaN(), Std: math.NaN(), Kurtosis: math.NaN(),
+		}
+	}
+	for v := range s.Variants {
+		t.Arms = append(t.Arms, s.arm(v, t.Items))
+	}
+	source := landscape.Arm{Name: SourceArm, Bytes: make([]int64, len(t.Items)), Samples: make([]landscape.Sample, len(t.Items))}
+	var bytes, elements int64
+	for i := range t.Items {
+		source.Bytes[i] = t.Items[i].SourceBytes
+		source.Samples[i] = landscape.Sample{State: landscape.Measured, Cos: 1}
+		bytes += t.Items[i].SourceBytes
+		elements += t.Items[i].Elements()
+	}
+	source.BitsPerWeight = 8 * float64(bytes) / float64(max(elements, 1))
+	t.Arms = append(t.Arms, source)
+	return t
+}
+
+// arm is one variant. It fills in what the records know of the source.
+func (s *State) arm(v int, items []landscape.Item) landscape.Arm {
+	a := landscape.Arm{
+		Name: s.Variants[v].Name, BitsPerWeight: s.Variants[v].BitsPerWeight,
+		Bytes: make([]int64, len(items)), Samples: make([]landscape.Sample, len(items)),
+	}
+	known, err := method.Parse(a.Name)
+	for i := range items {
+		a.Bytes[i] = -1
+		if err == nil {
+			a.Bytes[i] = known.Bytes(items[i].Rows, items[i].Cols)
+		}
+		r := &s.Records[v][i]
+		switch {
+		case r.Seq == 0:
+		case r.Failed:
+			a.Samples[i].State = landscape.Failed
+		default:
+			a.Samples[i] = landscape.Sample{
+				State: landscape.Measured, Rel2: r.Rel2, RelL2: r.RelL2, Cos: r.Cos, W2: r.W2, E2: r.E2,
+				Blocks: r.Blocks, ScaleHigh: r.ScaleHigh, ScaleLow: r.ScaleLow, Shallow: r.Shallow, Deep: r.Deep,
+			}
+			items[i].Amax = r.Amax
+		}
+	}
+	return a
+}
+
+// sourceBytes is what a tensor takes in the source; 0 for a type that is not
+// known.
+func sourceBytes(t *Tensor) int64 {
+	d, ok := checkpoint.ParseDType(t.DType)
+	if !ok {
+		return 0
+	}
+	return int64(t.Rows) * int64(t.Cols) * int64(d.Bits()) / 8
+}
