@@ -40,6 +40,14 @@ func ExportFile(ctx context.Context, session, out, format string, force bool) er
 	if to == nil {
 		return fmt.Errorf("sessions: export format %q is not known (known: %s)", format, strings.Join(known, ", "))
 	}
+	return WriteFile(ctx, session, out, force, func(w io.Writer) error { return to(ctx, w, session) })
+}
+
+// WriteFile makes a file of what write writes, under the rules of ExportFile:
+// whole or not at all, over another file only with force, and never over a
+// session. Errors of write that are no *FileError are told as
+// errors of the file.
+func WriteFile(ctx context.Context, session, out string, force bool, write func(w io.Writer) error) error {
 	target, err := exportTarget(session, out, force)
 	if err != nil {
 		return err
@@ -48,8 +56,7 @@ func ExportFile(ctx context.Context, session, out, format string, force bool) er
 	if err != nil {
 		return envError(out, "cannot be written", err)
 	}
-	err = to(ctx, temp, session)
-	if err == nil {
+	if err = write(temp); err == nil {
 		err = temp.Sync()
 	}
 	if err = errors.Join(err, temp.Close()); err == nil {
@@ -94,6 +101,9 @@ func exportTarget(session, out string, force bool) (string, error) {
 	}
 	if of, err := os.Stat(session); err == nil && os.SameFile(of, info) {
 		return "", &EnvError{Path: out, Reason: "is the session itself"}
+	}
+	if is, err := IsSession(out); err == nil && is {
+		return "", &EnvError{Path: out, Reason: "is a session, which nothing is written over"}
 	}
 	if !force {
 		return "", &ExistsError{Path: out}

@@ -23,8 +23,9 @@ type Info struct {
 	Modified time.Time // last change of the file or its log
 	Tensors  int
 	Variants []Variant
-	Progress Progress // no rates, and not the variant
-	Writer   int      // process that writes it now, 0 where none does
+	Settings map[string]string // what the numbers depend on, by name
+	Progress Progress          // no rates, and not the variant
+	Writer   int               // process that writes it now, 0 where none does
 }
 
 // List describes the sessions of a folder, newest first, and says of each file
@@ -79,7 +80,7 @@ func Inspect(path string) (Info, error) {
 		if !alive {
 			l.st.interrupt()
 		}
-		info = Info{Meta: l.st.Meta, Tensors: len(l.st.Tensors), Variants: l.st.Variants, Progress: l.st.Progress}
+		info = Info{Meta: l.st.Meta, Tensors: len(l.st.Tensors), Variants: l.st.Variants, Settings: l.settings, Progress: l.st.Progress}
 		info.Progress.Total = int64(info.Tensors) * int64(len(info.Variants))
 		err := c.QueryRowContext(ctx, "select count(*) filter (where not failed), count(*) filter (where failed) from taps").
 			Scan(&info.Progress.Done, &info.Progress.Failed)
