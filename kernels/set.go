@@ -10,6 +10,7 @@ type Set struct {
 
 	absMax      func(e Element, src []byte) uint32                                   // see absMaxRef
 	blockAmax   func(e Element, src []byte, amax []uint32) (blocks int)              // see blockAmaxRef
+	moments     func(e Element, cols int, data []byte, rows []rowMoments)            // see momentsRef
 	nvfp4Choose func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // round to nearest; see nvfp4ChooseRef
 	nvfp4List   func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // a list of multipliers; see nvfp4ChooseRef
 	nvfp4Sweep  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // all scales; see nvfp4ChooseRef
@@ -26,7 +27,7 @@ type Set struct {
 // everywhere.
 func Reference() Set {
 	return Set{
-		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef,
+		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef, moments: momentsRef,
 		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
 		blocks: blocksRef, gemm: gemmRef, convert: convertRef, fmaLoop: fmaLoopRef,
 	}

@@ -45,6 +45,11 @@ type Tap struct {
 	Multipliers        [MultBins]int64 // blocks by chosen candidate; labels come with the method
 	Scales             [ScaleBins]int64
 	Errors             [ErrorBins]int64
+
+	// Of the source alone, the same under every variant. A pass does not fill
+	// them in, SetMoments does; without HasMoments they mean nothing.
+	HasMoments         bool
+	SumW, SumW3, SumW4 float64 // Σw, Σw³, Σw⁴
 }
 
 // Cos is ⟨w,q⟩/(‖w‖‖q‖); 1 where both are zero, NaN where only one is.
