@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/topology"
 )
 
 // Synth describes a checkpoint of random weights in the demo's layout
@@ -21,7 +22,8 @@ type Synth struct {
 	Hidden       int    // 0: 64
 	Intermediate int    // rows of an expert's gate and up projection; 0: 64. The dense layer has three times as many.
 	Seed         uint64 // of all weights
-	ShardBytes   int64  // most tensor bytes of a shard that has more than one tensor; 0: 512 MiB. There are always two shards or more.
+	Plants       []Plant
+	ShardBytes   int64 // most tensor bytes of a shard that has more than one tensor; 0: 512 MiB. There are always two shards or more.
 }
 
 // Weights are Gaussian with the deviation that Hugging Face's configurations
@@ -96,49 +98,63 @@ const (
 
 type synthTensor struct {
 	checkpoint.Spec
-	fill fill
-	size int64 // bytes
+	fill    fill
+	size    int64 // bytes
+	role    topology.Role
+	planted *planted // nil: nothing is planted
 }
 
 // tensors are all tensors of the model, layer after layer.
 func (s Synth) tensors() ([]synthTensor, error) {
 	var all []synthTensor
+	role := topology.Role{Layer: -1, Expert: -1, Param: "weight"} // of what comes next; only those of matrices say more
 	add := func(name string, f fill, shape ...int) {
-		t := synthTensor{Spec: checkpoint.Spec{Name: name, DType: checkpoint.BF16}, fill: f}
+		t := synthTensor{Spec: checkpoint.Spec{Name: name, DType: checkpoint.BF16}, fill: f, role: role}
 		for _, d := range shape {
 			t.Shape = append(t.Shape, int64(d))
 		}
 		all = append(all, t)
 	}
-	mlp := func(prefix string, rows int) {
-		add(prefix+"gate_proj.weight", gaussian, rows, s.Hidden)
-		add(prefix+"up_proj.weight", gaussian, rows, s.Hidden)
-		add(prefix+"down_proj.weight", gaussian, s.Hidden, rows)
+	matrix := func(prefix, projection string, kind topology.Kind, rows, cols int) {
+		role.Kind, role.Projection = kind, projection
+		add(prefix+projection+"_proj.weight", gaussian, rows, cols)
+		role.Kind, role.Projection = topology.Unknown, ""
+	}
+	mlp := func(prefix string, kind topology.Kind, rows int) {
+		matrix(prefix, "gate", kind, rows, s.Hidden)
+		matrix(prefix, "up", kind, rows, s.Hidden)
+		matrix(prefix, "down", kind, s.Hidden, rows)
 	}
 	query, key, width := s.heads()
 	add("model.embed_tokens.weight", gaussian, synthVocab, s.Hidden)
 	for l := range s.Layers + s.dense() {
 		layer := fmt.Sprintf("model.layers.%d.", l)
+		role.Layer = l
 		add(layer+"input_layernorm.weight", ones, s.Hidden)
-		add(layer+"self_attn.q_proj.weight", gaussian, query*width, s.Hidden)
-		add(layer+"self_attn.k_proj.weight", gaussian, key*width, s.Hidden)
-		add(layer+"self_attn.v_proj.weight", gaussian, key*width, s.Hidden)
-		add(layer+"self_attn.o_proj.weight", gaussian, s.Hidden, query*width)
+		for _, m := range []struct {
+			name       string
+			rows, cols int
+		}{{"q", query * width, s.Hidden}, {"k", key * width, s.Hidden}, {"v", key * width, s.Hidden}, {"o", s.Hidden, query * width}} {
+			matrix(layer+"self_attn.", m.name, topology.Attention, m.rows, m.cols)
+		}
 		add(layer+"self_attn.q_norm.weight", ones, width)
 		add(layer+"self_attn.k_norm.weight", ones, width)
 		add(layer+"post_attention_layernorm.weight", ones, s.Hidden)
 		if l < s.dense() {
-			mlp(layer+"mlp.", 3*s.Intermediate)
+			mlp(layer+"mlp.", topology.MLP, 3*s.Intermediate)
 			continue
 		}
 		add(layer+"mlp.gate.weight", gaussian, s.Experts, s.Hidden)
 		add(layer+"mlp.gate.e_score_correction_bias", gaussian, s.Experts)
 		all[len(all)-1].DType = checkpoint.F32
 		for e := range s.Experts {
-			mlp(fmt.Sprintf("%smlp.experts.%d.", layer, e), s.Intermediate)
+			role.Expert = e
+			mlp(fmt.Sprintf("%smlp.experts.%d.", layer, e), topology.Expert, s.Intermediate)
 		}
-		mlp(layer+"mlp.shared_experts.", s.Intermediate)
+		role.Expert = -1
+		mlp(layer+"mlp.shared_experts.", topology.SharedExpert, s.Intermediate)
 	}
+	role.Layer = -1
 	add("model.norm.weight", ones, s.Hidden)
 	add("lm_head.weight", gaussian, synthVocab, s.Hidden)
 
@@ -151,7 +167,7 @@ func (s Synth) tensors() ([]synthTensor, error) {
 		all[i].size = size
 		total += size
 	}
-	return all, nil
+	return all, s.plant(all)
 }
 
 // shards deals tensors out in order. Within a shard the wide dtype comes

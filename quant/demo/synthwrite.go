@@ -271,6 +271,9 @@ func (c *chunk) fill(seed uint64) {
 		return
 	}
 	s.bf16(c.data, uint64(c.offset)/2, synthStd)
+	if p := c.tensor.planted; p != nil {
+		p.bf16(c.data, uint64(c.offset)/2, synthStd)
+	}
 }
 
 // copyShard writes the chunks of one shard, told of each.
