@@ -1,5 +1,7 @@
 package census
 
+import "strings"
+
 // Report is the census of a checkpoint.
 type Report struct {
 	Path       string `json:"path"`
@@ -8,8 +10,12 @@ type Report struct {
 	Note       string `json:"note,omitempty"` // why there is nothing to count
 
 	Totals
+	Joined int       `json:"joined,omitempty"` // matrices that are stored as one already, whose parts so share a scale
 	Layers []Layer   `json:"layers"`
 	Left   []LeftOut `json:"left_out,omitempty"` // what could not be compared
+
+	Master string    `json:"master,omitempty"` // that the proof was made against
+	Proof  *ProofSum `json:"proof,omitempty"`  // where a master was given and something differs
 }
 
 // Totals count groups of fused projections. A ratio is the other scale over the
@@ -18,7 +24,7 @@ type Report struct {
 type Totals struct {
 	Pairs     int     `json:"pairs"` // groups of gate and up, or of q, k and v
 	Differing int     `json:"differing"`
-	RatioMin  float64 `json:"ratio_min,omitempty"`  // over the pairs that differ
+	RatioMin  float64 `json:"ratio_min,omitempty"`  // over the members that differ from the first of their group
 	RatioMean float64 `json:"ratio_mean,omitempty"` // geometric mean over them
 	RatioMax  float64 `json:"ratio_max,omitempty"`
 }
@@ -30,7 +36,8 @@ type Layer struct {
 	Set   string `json:"set"`  // gate and up; q, k and v
 	Kind  string `json:"kind"` // expert, shared_expert, mlp, attention
 	Totals
-	Groups []Group `json:"groups"`
+	Groups []Group   `json:"groups"`
+	Proof  *ProofSum `json:"proof,omitempty"`
 }
 
 // Group is one set of matrices that a server fuses.
@@ -39,6 +46,18 @@ type Group struct {
 	Members []Member `json:"members"` // in the order in which they are stacked
 	Differ  bool     `json:"differ"`
 	Proof   []Proof  `json:"proof,omitempty"` // of each member after the first that differs, where a master was given
+	Fix     *Choice  `json:"fix,omitempty"`   // what would mend the group, where that was asked for
+}
+
+// Furthest is the ratio of the group that is furthest from 1.
+func (g *Group) Furthest() float64 {
+	worst := 1.0
+	for i := range g.Members {
+		if r := g.Members[i].Ratio; apart(r) > apart(worst) {
+			worst = r
+		}
+	}
+	return worst
 }
 
 // Member is one matrix.
@@ -47,6 +66,8 @@ type Member struct {
 	Projection string  `json:"projection"`
 	Scale      float64 `json:"scale"` // second-level, as a multiplier
 	Ratio      float64 `json:"ratio"` // over the first member's
+	Tensor     string  `json:"tensor"`
+	File       string  `json:"file"` // of the tensor, which holds the scale
 }
 
 // Proof is what a server that uses the first member's scale does to another
@@ -59,11 +80,58 @@ type Proof struct {
 	Clamped      int64   `json:"clamped"`            // block scales beyond 448 in that
 	Underflowed  int64   `json:"underflowed"`        // block scales that became 0 in that though they were not
 	Scales       int64   `json:"scales"`
-	RoundingCost float64 `json:"rounding_cost"` // Compensated − Stored
+	RoundingCost float64 `json:"rounding_cost"`       // Compensated − Stored
+	NonFinite    int64   `json:"nonfinite,omitempty"` // weights of the master that are no numbers and were left out
+}
+
+// ProofSum is many proofs together: means of their errors, sums of their counts.
+type ProofSum struct {
+	Members     int     `json:"members"`
+	Served      float64 `json:"rel_l2_served"`
+	Stored      float64 `json:"rel_l2_stored"`
+	Compensated float64 `json:"rel_l2_compensated"`
+	ServedWorst float64 `json:"rel_l2_served_worst"`
+	WorstMember string  `json:"worst_member"`
+	Clamped     int64   `json:"clamped"`
+	Underflowed int64   `json:"underflowed"`
+	Scales      int64   `json:"scales"`
+}
+
+// add takes one proof in; the means are sums until close.
+func (s *ProofSum) add(p *Proof) {
+	s.Members++
+	s.Served += p.Served
+	s.Stored += p.Stored
+	s.Compensated += p.Compensated
+	s.Clamped += p.Clamped
+	s.Underflowed += p.Underflowed
+	s.Scales += p.Scales
+	if s.WorstMember == "" || p.Served > s.ServedWorst {
+		s.ServedWorst, s.WorstMember = p.Served, p.Member
+	}
+}
+
+// close turns the sums into means; nil where nothing came.
+func (s *ProofSum) close() *ProofSum {
+	if s.Members == 0 {
+		return nil
+	}
+	n := float64(s.Members)
+	s.Served, s.Stored, s.Compensated = s.Served/n, s.Stored/n, s.Compensated/n
+	return s
 }
 
 // LeftOut is a module that could not be compared.
 type LeftOut struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
+}
+
+// words is a list as a sentence has it: a, b and c.
+func words(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " and " + list[last]
 }
