@@ -34,8 +34,8 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 		{&in.tensor, "insert or replace into tensors (id, name, source, file, dtype, rows, cols, kind, layer, expert, projection, param, mtp) values " + values(13)},
 		{&in.variant, "insert or replace into variants (id, seq, name, effective, scheme, bits_per_weight) values " + values(6)},
 		{&in.tap, "insert or replace into taps (variant, tensor, seq, failed, cos, rel2, rel_l2, sqnr_db, max_abs_err, amax, global_scale," +
-			" scale_min, scale_mean, scale_max, w2, e2, elements, blocks, zero_blocks, non_finite, scale_high, scale_low, scale_subnormal," +
-			" shallow, deep, subnormal_clipped, shallow_l2, deep_l2, depth) values " + values(29)},
+			" scale_min, scale_mean, scale_max, w2, e2, std, kurtosis, elements, blocks, zero_blocks, non_finite, scale_high, scale_low, scale_subnormal," +
+			" shallow, deep, subnormal_clipped, shallow_l2, deep_l2, depth) values " + values(31)},
 		{&in.finding, "insert or replace into findings (seq, variant, tensor, code, value, bound, message) values " + values(7)},
 		{&in.log, "insert or replace into log (seq, at_us, kind, variant, tensor, message) values " + values(6)},
 	} {
@@ -98,8 +98,8 @@ func (in *inserts) derive(ctx context.Context, e *stored) error {
 
 func (in *inserts) putTap(ctx context.Context, r *Record) error {
 	if r.Failed {
-		args := make([]any, 29)
-		args[0], args[1], args[2], args[3], args[19] = r.Variant, r.Tensor, r.Seq, 1, r.NonFinite
+		args := make([]any, 31)
+		args[0], args[1], args[2], args[3], args[21] = r.Variant, r.Tensor, r.Seq, 1, r.NonFinite
 		_, err := in.tap.ExecContext(ctx, args...)
 		return err
 	}
@@ -109,7 +109,7 @@ func (in *inserts) putTap(ctx context.Context, r *Record) error {
 		n += binary.PutUvarint(depth[n:], uint64(d))
 	}
 	_, err := in.tap.ExecContext(ctx, r.Variant, r.Tensor, r.Seq, 0, r.Cos, r.Rel2, r.RelL2, r.SQNR, r.MaxAbsErr, r.Amax, r.GlobalScale,
-		r.ScaleMin, r.ScaleMean, r.ScaleMax, r.W2, r.E2, r.Elements, r.Blocks, r.ZeroBlocks, r.NonFinite, r.ScaleHigh, r.ScaleLow, r.ScaleSubnormal,
+		r.ScaleMin, r.ScaleMean, r.ScaleMax, r.W2, r.E2, r.Std, r.Kurtosis, r.Elements, r.Blocks, r.ZeroBlocks, r.NonFinite, r.ScaleHigh, r.ScaleLow, r.ScaleSubnormal,
 		r.Shallow, r.Deep, r.SubnormalClipped, r.ShallowL2, r.DeepL2, depth[:n])
 	return err
 }
@@ -172,9 +172,13 @@ func figureOrNull(f *Figure) any {
 // derivedTables are those that rebuild empties and fills anew.
 var derivedTables = []string{"session", "tensors", "variants", "taps", "findings", "log"}
 
-// rebuild makes all derived tables and views anew from the events.
+// rebuild makes all derived tables and views anew from the events. It brings a
+// file of an older format up to this one, since events are the same in all.
 func rebuild(ctx context.Context, c *sql.Conn) error {
 	return inTx(ctx, c, func() error {
+		if _, err := c.ExecContext(ctx, fmt.Sprintf("pragma user_version = %d", formatVersion)); err != nil {
+			return err
+		}
 		for _, t := range derivedTables {
 			if _, err := c.ExecContext(ctx, "drop table if exists "+t); err != nil {
 				return err

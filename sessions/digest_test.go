@@ -11,8 +11,8 @@ import (
 	"quantscope/kernels"
 )
 
-// TestOlderTapPayload: version 1 has no digest, version 2 another one; both are
-// read still.
+// TestOlderTapPayload: version 1 has no digest, version 2 another one, and up to
+// version 3 there are no moments; all are read still.
 func TestOlderTapPayload(t *testing.T) {
 	tap := bigTap(5)
 	now := encodeTap(nil, &tap, 0x0123456789abcdef)
@@ -36,8 +36,13 @@ func TestOlderTapPayload(t *testing.T) {
 			t.Errorf("version %d: %v", c.p[0], err)
 		}
 	}
-	if _, _, err := decodeTapHead(append([]byte{4}, now[1:]...), &tap); err == nil || !strings.Contains(err.Error(), "version 4") {
-		t.Errorf("version 4: %v", err)
+	if _, _, err := decodeTapHead(append([]byte{5}, now[1:]...), &tap); err == nil || !strings.Contains(err.Error(), "version 5") {
+		t.Errorf("version 5: %v", err)
+	}
+	tap.SetMoments(kernels.Moments{SumW: 1.5, SumW3: -3, SumW4: 70})
+	newest := encodeTap(nil, &tap, 0x0123456789abcdef)
+	if newest[0] != 4 || !slices.Equal(newest[1:113], now[1:113]) || !slices.Equal(newest[137:], now[113:]) {
+		t.Errorf("moments stand elsewhere than behind the figures: %x", newest)
 	}
 }
 
@@ -85,6 +90,9 @@ func makeOlder(t *testing.T, path string, job *Job) {
 		m, err := job.Source.Read(t.Context(), e.Tensor, make([]byte, job.Source.Need(e.Tensor)))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if e.payload[0] == tapVersion {
+			e.payload = slices.Concat(e.payload[:113], e.payload[137:])
 		}
 		e.payload[0] = tapVersionSHA
 		binary.BigEndian.PutUint64(e.payload[1:], digestOf(m.Data, true).sha)

@@ -42,6 +42,12 @@ type parquetRow struct {
 	SumWQ       *float64 `parquet:"sum_wq,optional"`
 	SumE2       *float64 `parquet:"sum_e2,optional"`
 
+	Std      *float64 `parquet:"std,optional"` // these five are null in older records
+	Kurtosis *float64 `parquet:"kurtosis,optional"`
+	SumW     *float64 `parquet:"sum_w,optional"`
+	SumW3    *float64 `parquet:"sum_w3,optional"`
+	SumW4    *float64 `parquet:"sum_w4,optional"`
+
 	Elements         *int64 `parquet:"elements,optional"`
 	Blocks           *int64 `parquet:"blocks,optional"`
 	ZeroBlocks       *int64 `parquet:"zero_blocks,optional"`
@@ -108,6 +114,9 @@ func newParquetRow(l *line) parquetRow {
 	r.ScaleMin, r.ScaleMean, r.ScaleMax = &rec.ScaleMin, &rec.ScaleMean, &rec.ScaleMax
 	r.ShallowL2, r.DeepL2 = &rec.ShallowL2, &rec.DeepL2
 	r.SumW2, r.SumQ2, r.SumWQ, r.SumE2 = &tap.SumW2, &tap.SumQ2, &tap.SumWQ, &tap.SumE2
+	if tap.HasMoments {
+		r.Std, r.Kurtosis, r.SumW, r.SumW3, r.SumW4 = &rec.Std, &rec.Kurtosis, &tap.SumW, &tap.SumW3, &tap.SumW4
+	}
 	r.Elements, r.Blocks, r.ZeroBlocks, r.NaN, r.Inf = &tap.Elements, &tap.Blocks, &tap.ZeroBlocks, &tap.NaN, &tap.Inf
 	r.ScaleHigh, r.ScaleLow, r.ScaleSubnormal = &tap.ScaleHigh, &tap.ScaleLow, &tap.ScaleSubnormal
 	r.Shallow, r.Deep, r.SubnormalClipped = &tap.Shallow, &tap.Deep, &tap.SubnormalClipped

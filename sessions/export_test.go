@@ -71,6 +71,9 @@ func jsonTap(t *testing.T, line map[string]any) kernels.Tap {
 		ZeroBlocks: number("zero_blocks"), Shallow: number("shallow"), Deep: number("deep"), SubnormalClipped: number("subnormal_clipped"),
 		ShallowL2: figure("sum_w2_shallow"), DeepL2: figure("sum_w2_deep"), SubnormalClippedL2: figure("sum_w2_subnormal_clipped"),
 	}
+	if line["sum_w"] != nil {
+		tap.SetMoments(kernels.Moments{SumW: figure("sum_w"), SumW3: figure("sum_w3"), SumW4: figure("sum_w4")})
+	}
 	if tap.ScaleCount > 0 {
 		tap.ScaleMin, tap.ScaleMax = figure("scale_min"), figure("scale_max")
 	}
@@ -229,7 +232,7 @@ func TestParquet(t *testing.T) {
 		if err := decodeTap(want[pair{v, tensor}], &tap); err != nil {
 			t.Fatal(err)
 		}
-		if *r.SumE2 != tap.SumE2 || *r.RelL2 != st.Records[v][tensor].RelL2 || *r.Deep != tap.Deep || !reflect.DeepEqual(r.Errors, tap.Errors[:]) || r.Failed != nil {
+		if *r.SumE2 != tap.SumE2 || *r.RelL2 != st.Records[v][tensor].RelL2 || *r.Deep != tap.Deep || *r.SumW4 != tap.SumW4 || !reflect.DeepEqual(r.Errors, tap.Errors[:]) || r.Failed != nil {
 			t.Errorf("row %d: %+v", i, r)
 		}
 	}

@@ -17,6 +17,13 @@ type column struct {
 	// One of the two: counts are integers everywhere.
 	figure func(l *line) float64
 	count  func(l *line) int64
+
+	moments bool // nothing stands there where a record has no moments
+}
+
+// absent says whether a line has nothing in a column.
+func (c *column) absent(l *line) bool {
+	return l.failure != "" || c.moments && !l.tap.HasMoments
 }
 
 // columns are the figures of CSV and JSONL, in order.
@@ -53,6 +60,11 @@ var columns = []column{
 	{name: "shallow", count: func(l *line) int64 { return l.tap.Shallow }},
 	{name: "deep", count: func(l *line) int64 { return l.tap.Deep }},
 	{name: "subnormal_clipped", count: func(l *line) int64 { return l.tap.SubnormalClipped }},
+	{name: "std", moments: true, figure: func(l *line) float64 { return l.rec.Std }},
+	{name: "kurtosis", moments: true, figure: func(l *line) float64 { return l.rec.Kurtosis }},
+	{name: "sum_w", moments: true, figure: func(l *line) float64 { return l.tap.SumW }},
+	{name: "sum_w3", moments: true, figure: func(l *line) float64 { return l.tap.SumW3 }},
+	{name: "sum_w4", moments: true, figure: func(l *line) float64 { return l.tap.SumW4 }},
 }
 
 // histograms are the arrays of JSONL and Parquet.
@@ -70,7 +82,8 @@ var histograms = []struct {
 // ExportJSONL writes one measurement a line, histograms included, by variant
 // and tensor. Figures are written so that they come back bit for bit; those that
 // are not finite are the strings "NaN", "Infinity" and "-Infinity". A tensor
-// that could not be measured is a line with "failed" and no figures.
+// that could not be measured is a line with "failed" and no figures; an older
+// record without moments is a line without them, as it always was.
 func ExportJSONL(ctx context.Context, w io.Writer, path string) error {
 	return exportLines(ctx, w, path, false)
 }
@@ -135,6 +148,9 @@ func appendJSONL(b []byte, l *line, canonical bool) []byte {
 	}
 	for i := range columns {
 		c := &columns[i]
+		if c.absent(l) {
+			continue
+		}
 		if c.count != nil {
 			num(c.name, c.count(l))
 			continue
@@ -182,7 +198,7 @@ func ExportCSV(ctx context.Context, w io.Writer, path string) error {
 		})
 		for i := range columns {
 			switch col := &columns[i]; {
-			case l.failure != "":
+			case col.absent(l):
 				row[n+i] = ""
 			case col.count != nil:
 				row[n+i] = strconv.FormatInt(col.count(l), 10)

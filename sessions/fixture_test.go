@@ -85,6 +85,11 @@ func fakeTap(m kernels.Matrix, factor float64) kernels.Tap {
 		t.Scales[int(math.Abs(q)*8)%32]++
 		t.Errors[i%17]++
 	}
+	var sums kernels.Moments
+	if err := kernels.Reference().Moments(m, &sums); err != nil {
+		panic(err)
+	}
+	t.SetMoments(sums)
 	t.GlobalScale, t.ScaleMin, t.ScaleMax, t.ScaleSum, t.ScaleCount = t.Amax/2688, 1, 448, 100*factor, t.Blocks
 	t.ScaleHigh, t.Shallow, t.Deep, t.ShallowL2, t.DeepL2 = 1, 3, 2, t.SumW2/8, t.SumW2/16
 	return t

@@ -24,8 +24,9 @@ type item struct {
 
 // look is what is known of a tensor before it is quantized.
 type look struct {
-	amax   float32 // largest finite magnitude
-	digest digest
+	amax    float32 // largest finite magnitude
+	digest  digest
+	moments kernels.Moments
 }
 
 // shot is one variant's go at a tensor.
@@ -135,17 +136,27 @@ func (w *worker) needsAmax() bool {
 	return false
 }
 
-// examined is look at data that are in memory, piece by piece, so that each is
-// still in the cache for the second of the two.
-func (w *worker) examined(e kernels.Element, data []byte, amax bool, l *look) error {
-	for len(data) > 0 {
-		piece := data[:min(pieceBytes, len(data))]
-		data = data[len(piece):]
-		w.hash.add(piece)
+// examined is look at rows that are in memory, piece by piece, so that each is
+// still in the cache for what comes after the digest.
+func (w *worker) examined(m kernels.Matrix, amax bool, l *look) error {
+	rowBytes := m.Cols * m.Element.Size()
+	if rowBytes == 0 {
+		return nil
+	}
+	rows := max(pieceBytes/rowBytes, 1)
+	for data := m.Data; len(data) > 0; {
+		piece := m
+		piece.Data = data[:min(rows*rowBytes, len(data))]
+		piece.Rows = len(piece.Data) / rowBytes
+		data = data[len(piece.Data):]
+		w.hash.add(piece.Data)
+		if err := w.e.set.Moments(piece, &l.moments); err != nil {
+			return err
+		}
 		if !amax {
 			continue
 		}
-		a, err := w.e.set.AbsMax(kernels.Matrix{Element: e, Rows: 1, Cols: len(piece) / e.Size(), Data: piece})
+		a, err := w.e.set.AbsMax(piece)
 		if err != nil {
 			return err
 		}
@@ -159,10 +170,19 @@ func (w *worker) survey(ctx context.Context, it item) (look, error) {
 	var l look
 	w.hash.begin(w.e.digest(it.tensor).sha != 0)
 	err := w.eachPiece(ctx, it, w.rowsAtOnce(it.m, 1), func(_ int, data []byte) error {
-		return w.examined(it.m.Element, data, true, &l)
+		return w.examined(rowsIn(it.m, data), true, &l)
 	})
 	l.digest = w.hash.digest()
 	return l, err
+}
+
+// rowsIn are some rows of a matrix, whose elements data holds.
+func rowsIn(m kernels.Matrix, data []byte) kernels.Matrix {
+	m.Data = data
+	if rowBytes := m.Cols * m.Element.Size(); rowBytes > 0 {
+		m.Rows = len(data) / rowBytes
+	}
+	return m
 }
 
 // rowsAtOnce is how many rows make a piece: a multiple of what the passes want.
@@ -199,9 +219,15 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 			w.hash.begin(w.e.digest(it.tensor).sha != 0)
 		}
 		rows := w.rowsAtOnce(it.m, multiple)
+		surveyed := it.look.digest.known()
 		streamed = w.eachPiece(ctx, *it, rows, func(from int, data []byte) error {
 			if inPieces {
 				w.hash.add(data)
+			}
+			if inPieces && !surveyed {
+				if err := w.e.set.Moments(rowsIn(it.m, data), &it.look.moments); err != nil {
+					return err
+				}
 			}
 			return w.rows(it.tensor, from, it.m.Cols*it.m.Element.Size(), data)
 		})

@@ -28,6 +28,7 @@ func (w *worker) record(ctx context.Context, it *item, s *shot) error {
 	if err := e.keepDigest(it.tensor, it.look.digest); err != nil {
 		return err
 	}
+	tap.SetMoments(it.look.moments)
 	if was, ok := e.hadBefore(s.variant, it.tensor); ok {
 		now := NewRecord(s.variant, it.tensor, tap)
 		if !now.sameFigures(&was) {

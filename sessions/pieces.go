@@ -123,7 +123,7 @@ func (w *worker) readWhole(ctx context.Context, it *item, buf []byte, amax bool)
 			return e.readError(ctx, err)
 		}
 		it.m = m
-		if err := w.examined(m.Element, m.Data, false, &it.look); err != nil {
+		if err := w.examined(m, false, &it.look); err != nil {
 			return err
 		}
 		it.look.digest = w.hash.digest()
@@ -142,7 +142,7 @@ func (w *worker) readWhole(ctx context.Context, it *item, buf []byte, amax bool)
 		if err != nil {
 			return e.readError(ctx, err)
 		}
-		if err := w.examined(it.m.Element, part, amax, &it.look); err != nil {
+		if err := w.examined(rowsIn(it.m, part), amax, &it.look); err != nil {
 			return err
 		}
 	}

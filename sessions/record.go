@@ -21,7 +21,7 @@ func (r *Record) set(variant, tensor int, t *kernels.Tap) {
 		Cos: t.Cos(), Rel2: t.Rel2(), RelL2: t.RelL2(), SQNR: t.SQNR(),
 		MaxAbsErr: t.MaxAbsErr, Amax: t.Amax, GlobalScale: t.GlobalScale,
 		ScaleMin: t.ScaleMin, ScaleMean: math.NaN(), ScaleMax: t.ScaleMax,
-		W2: t.SumW2, E2: t.SumE2,
+		W2: t.SumW2, E2: t.SumE2, Std: t.Std(), Kurtosis: t.Kurtosis(),
 		Elements: t.Elements, Blocks: t.Blocks, ZeroBlocks: t.ZeroBlocks, NonFinite: t.NaN + t.Inf,
 		ScaleHigh: t.ScaleHigh, ScaleLow: t.ScaleLow, ScaleSubnormal: t.ScaleSubnormal,
 		Shallow: t.Shallow, Deep: t.Deep, SubnormalClipped: t.SubnormalClipped,
@@ -44,11 +44,14 @@ func (r *Record) digest() digest { return digest{r.Weights, r.WeightsSHA} }
 func (r *Record) setDigest(d digest) { r.Weights, r.WeightsSHA = d.xxh, d.sha }
 
 // sameFigures says whether two records say the same of a tensor, bit for bit,
-// whenever they were made.
+// whenever they were made. What an older one does not know is not compared.
 func (r *Record) sameFigures(o *Record) bool {
 	a, b := *r, *o
 	for _, x := range []*Record{&a, &b} {
 		x.Seq, x.AtUS, x.Weights, x.WeightsSHA = 0, 0, 0, 0
+	}
+	if math.IsNaN(a.Std) || math.IsNaN(b.Std) {
+		a.Std, a.Kurtosis, b.Std, b.Kurtosis = 0, 0, 0, 0
 	}
 	fa, fb := a.floats(), b.floats()
 	for i := range fa {
@@ -60,10 +63,10 @@ func (r *Record) sameFigures(o *Record) bool {
 	return a == b
 }
 
-func (r *Record) floats() [14]*float64 {
+func (r *Record) floats() [16]*float64 {
 	return [...]*float64{
 		&r.Cos, &r.Rel2, &r.RelL2, &r.SQNR, &r.MaxAbsErr, &r.Amax, &r.GlobalScale,
-		&r.ScaleMin, &r.ScaleMean, &r.ScaleMax, &r.W2, &r.E2, &r.ShallowL2, &r.DeepL2,
+		&r.ScaleMin, &r.ScaleMean, &r.ScaleMax, &r.W2, &r.E2, &r.Std, &r.Kurtosis, &r.ShallowL2, &r.DeepL2,
 	}
 }
 
@@ -82,7 +85,7 @@ func failedRecord(variant, tensor int, nonFinite int64) Record {
 	return Record{
 		Variant: variant, Tensor: tensor, Failed: true, NonFinite: nonFinite,
 		Cos: nan, Rel2: nan, RelL2: nan, SQNR: nan, MaxAbsErr: nan, Amax: nan, GlobalScale: nan,
-		ScaleMin: nan, ScaleMean: nan, ScaleMax: nan, W2: nan, E2: nan, ShallowL2: nan, DeepL2: nan,
+		ScaleMin: nan, ScaleMean: nan, ScaleMax: nan, W2: nan, E2: nan, Std: nan, Kurtosis: nan, ShallowL2: nan, DeepL2: nan,
 	}
 }
 

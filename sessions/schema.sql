@@ -1,4 +1,4 @@
--- The session file, format 1. docs/session.md says what each column means.
+-- The session file, format 2. docs/session.md says what each column means.
 create table events (
     seq     integer primary key,
     at_us   integer not null,
@@ -57,6 +57,8 @@ create table taps (
     scale_max         real,
     w2                real,
     e2                real,
+    std               real,
+    kurtosis          real,
     elements          integer,
     blocks            integer,
     zero_blocks       integer,

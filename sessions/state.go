@@ -49,6 +49,9 @@ type Record struct {
 	GlobalScale                   float64
 	ScaleMin, ScaleMean, ScaleMax float64
 	W2, E2                        float64 // Σw², Σ(w−q)²
+	// Of the source: standard deviation about the mean and kurtosis m₄/m₂². Both
+	// are NaN in older records.
+	Std, Kurtosis float64
 
 	Elements, Blocks, ZeroBlocks, NonFinite int64
 	ScaleHigh, ScaleLow, ScaleSubnormal     int64

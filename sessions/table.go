@@ -63,6 +63,9 @@ func (s *State) arm(v int, items []landscape.Item) landscape.Arm {
 				Blocks: r.Blocks, ScaleHigh: r.ScaleHigh, ScaleLow: r.ScaleLow, Shallow: r.Shallow, Deep: r.Deep,
 			}
 			items[i].Amax = r.Amax
+			if !math.IsNaN(r.Std) { // an older record does not know it, and another may
+				items[i].Std, items[i].Kurtosis = r.Std, r.Kurtosis
+			}
 		}
 	}
 	return a

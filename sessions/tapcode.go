@@ -10,13 +10,15 @@ import (
 	"quantscope/kernels"
 )
 
-// tapVersion is the first byte of a tap payload that is written. The older ones
-// are read still: the first lacks the digest of the weights, and that of the
-// second is made otherwise. docs/session.md draws them.
+// tapVersion is the first byte of a tap payload that is written; of a Tap
+// without moments it is that of the version before. The older ones are read
+// still: the third lacks the moments, so do those before; the first lacks the digest of the weights, and
+// that of the second is made otherwise. docs/session.md draws them.
 const (
-	tapVersion         = 3
-	tapVersionSHA      = 2
-	tapVersionNoDigest = 1
+	tapVersion          = 4
+	tapVersionNoMoments = 3
+	tapVersionSHA       = 2
+	tapVersionNoDigest  = 1
 )
 
 // The order of the fields is the format. Counts are unsigned varints, figures
@@ -38,6 +40,11 @@ func tapFigures(t *kernels.Tap) [13]*float64 {
 	}
 }
 
+// tapMoments follow on the figures where a Tap has them.
+func tapMoments(t *kernels.Tap) [3]*float64 {
+	return [...]*float64{&t.SumW, &t.SumW3, &t.SumW4}
+}
+
 // tapHistograms are written each as its number of bins and then the bins. The
 // depths come first: a Record needs no other.
 func tapHistograms(t *kernels.Tap) [5][]int64 {
@@ -52,10 +59,19 @@ var (
 // encodeTap appends the payload of a tap event to dst. weights is the
 // XXH3 of the matrix's elements.
 func encodeTap(dst []byte, t *kernels.Tap, weights uint64) []byte {
-	dst = append(dst, tapVersion)
+	version := byte(tapVersion)
+	if !t.HasMoments {
+		version = tapVersionNoMoments
+	}
+	dst = append(dst, version)
 	dst = binary.BigEndian.AppendUint64(dst, weights)
 	for _, f := range tapFigures(t) {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(*f))
+	}
+	if t.HasMoments {
+		for _, f := range tapMoments(t) {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(*f))
+		}
 	}
 	for _, n := range tapCounts(t) {
 		dst = binary.AppendUvarint(dst, uint64(*n))
@@ -93,30 +109,41 @@ func decodeTap(p []byte, t *kernels.Tap) error {
 // depths. It returns the digest of the weights, of which nothing is known where
 // the payload has none, and what follows.
 func decodeTapHead(p []byte, t *kernels.Tap) (weights digest, rest []byte, err error) {
-	figures := tapFigures(t)
-	if len(p) < 1+8*len(figures) {
+	figures, moments := tapFigures(t), tapMoments(t)
+	if len(p) == 0 {
 		return weights, nil, errTapShort
 	}
 	version := p[0]
 	p = p[1:]
+	need := 8 * len(figures)
 	switch version {
+	case tapVersion:
+		need += 8 + 8*len(moments)
+	case tapVersionNoMoments, tapVersionSHA:
+		need += 8
 	case tapVersionNoDigest:
-	case tapVersion, tapVersionSHA:
-		if version == tapVersion {
-			weights.xxh = binary.BigEndian.Uint64(p)
-		} else {
-			weights.sha = binary.BigEndian.Uint64(p)
-		}
-		p = p[8:]
-		if len(p) < 8*len(figures) {
-			return weights, nil, errTapShort
-		}
 	default:
 		return weights, nil, fmt.Errorf("tap payload has version %d, this program reads %d to %d", version, tapVersionNoDigest, tapVersion)
+	}
+	if len(p) < need {
+		return weights, nil, errTapShort
+	}
+	switch version {
+	case tapVersion, tapVersionNoMoments:
+		weights.xxh, p = binary.BigEndian.Uint64(p), p[8:]
+	case tapVersionSHA:
+		weights.sha, p = binary.BigEndian.Uint64(p), p[8:]
 	}
 	for _, f := range figures {
 		*f = math.Float64frombits(binary.LittleEndian.Uint64(p))
 		p = p[8:]
+	}
+	t.HasMoments = version == tapVersion
+	for _, f := range moments { // t may have been used before
+		*f = 0
+		if t.HasMoments {
+			*f, p = math.Float64frombits(binary.LittleEndian.Uint64(p)), p[8:]
+		}
 	}
 	for _, n := range tapCounts(t) {
 		v, k := binary.Uvarint(p)

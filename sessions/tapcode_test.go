@@ -25,6 +25,8 @@ func fill(v reflect.Value, next func() uint64) {
 		v.SetInt(int64(next()))
 	case reflect.Float64:
 		v.SetFloat(math.Float64frombits(next()))
+	case reflect.Bool:
+		v.SetBool(true)
 	default:
 		panic("a Tap has a field of kind " + v.Kind().String())
 	}
@@ -47,6 +49,11 @@ func bits(v reflect.Value) []uint64 {
 		return out
 	case reflect.Int64:
 		return []uint64{uint64(v.Int())}
+	case reflect.Bool:
+		if v.Bool() {
+			return []uint64{1}
+		}
+		return []uint64{0}
 	}
 	return []uint64{math.Float64bits(v.Float())}
 }
@@ -76,12 +83,18 @@ func TestTapPayloadKeepsEveryBit(t *testing.T) {
 		if decodeTap(append(p, 0), &back) == nil {
 			rt.Fatal("a byte too many passes")
 		}
+		tap.HasMoments, tap.SumW, tap.SumW3, tap.SumW4 = false, 0, 0, 0
+		// back is used again, as a loader does.
+		if err := decodeTap(encodeTap(nil, &tap, 1<<40+7), &back); err != nil || !reflect.DeepEqual(tapBits(&tap), tapBits(&back)) {
+			rt.Fatalf("without moments: wrote %v\nread  %v (%v)", tap, back, err)
+		}
 	})
 }
 
 func TestTapPayloadIsSmall(t *testing.T) {
 	tap := bigTap(1)
-	if n := len(encodeTap(nil, &tap, 1<<40+7)); n > 320 {
+	tap.SetMoments(kernels.Moments{SumW: 1.5, SumW3: -3, SumW4: 70})
+	if n := len(encodeTap(nil, &tap, 1<<40+7)); n > 344 {
 		t.Errorf("a record of a 64×64 matrix takes %d bytes", n)
 	}
 }
@@ -93,6 +106,11 @@ func FuzzTapPayload(f *testing.F) {
 		f.Add(whole[:n])
 	}
 	f.Add([]byte{3})
+	tap.SetMoments(kernels.Moments{SumW: 1.5, SumW3: -3, SumW4: 70})
+	whole = encodeTap(nil, &tap, 1<<40+7)
+	for _, n := range []int{1, 112, 113, 136, 137, len(whole) - 1, len(whole)} {
+		f.Add(whole[:n])
+	}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		var tap, back kernels.Tap
 		if decodeTap(p, &tap) != nil {

@@ -170,7 +170,7 @@ func (w *worker) take(ctx context.Context, b batch, it item, buf []byte, togethe
 		_, off, size, _ := src.Run(it.tensor)
 		it.m.Data = buf[off-b.off:][:size]
 		w.hash.begin(e.digest(it.tensor).sha != 0)
-		err = w.examined(it.m.Element, it.m.Data, w.needsAmax(), &it.look)
+		err = w.examined(it.m, w.needsAmax(), &it.look)
 		it.look.digest = w.hash.digest()
 	case !b.inPieces:
 		err = w.readWhole(ctx, &it, buf[:e.job.Source.Need(it.tensor)], w.needsAmax())

@@ -208,8 +208,16 @@ func open(ctx context.Context, path string, lock *lockfile.Lock) (f *file, err e
 }
 
 // ready brings the typed tables in step with the events where they are not:
-// they are derived, and another program may have changed them.
+// they are derived, and another program may have changed them, or an older one
+// have made them.
 func (f *file) ready(ctx context.Context) error {
+	var version int
+	if err := f.conn.QueryRowContext(ctx, "pragma user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version < formatVersion {
+		return rebuild(ctx, f.conn)
+	}
 	const query = `select (select coalesce(max(seq), 0) from events) = max(
 		(select coalesce(max(seq), 0) from log), (select coalesce(max(seq), 0) from taps),
 		(select coalesce(max(seq), 0) from events where kind = 'tensors'))

@@ -16,6 +16,7 @@ type measured struct {
 	tap        kernels.Tap
 	decoded    totals
 	global     float32
+	moments    kernels.Moments // of the source, where a session is compared
 }
 
 // totals are f64 sums over the decoded elements of a module. Elements with even
@@ -138,6 +139,12 @@ func (w *worker) hold(ctx context.Context, j *job, pass *kernels.Pass) (out meas
 				return out, nil, fmt.Errorf("%s: %w", m.Name, err)
 			}
 			t.compare(&w.stored, &w.made, first)
+			if w.Session != nil {
+				m := kernels.Matrix{Element: w.source.elem, Rows: rows, Cols: m.Cols, Data: data}
+				if err := w.Set.Moments(m, &out.moments); err != nil {
+					return out, nil, fmt.Errorf("%s: %w", j.module.Name, err)
+				}
+			}
 		}
 		t.scales(&w.stored, first)
 		if err := w.decode(j, data, rows, t, first, pass == nil); err != nil {

@@ -46,6 +46,9 @@ func (w *worker) record(ctx context.Context, j *job, out *measured, f found, rec
 		w.sums.ownGlobal++
 		w.sums.mu.Unlock()
 	}
+	if rec.HasMoments { // older records do not
+		tap.SetMoments(out.moments)
+	}
 	if diff := tapDiff(&tap, &rec); diff != "" {
 		w.problem(RecordDiffers, w.fileOf(t), t.Name, "the source measured again differs from the session's record: %s", diff)
 	}
