@@ -40,12 +40,23 @@ func NoncentralFCDF(f, d1, d2, lambda float64) float64 {
 	}
 	low, _ := logIncBeta(a+last, b, y, x)
 	beta, sum := math.Exp(low), 0.0
-	for j := last; ; j-- {
-		sum += math.Exp(logWeight(j)) * beta
+	var weight, term float64
+	for k, j := 0, last; ; k, j = k+1, j-1 {
+		// Neighbours follow from one another; every so often, and where they are
+		// about to underflow, they are taken anew.
+		if k%64 == 0 || weight < 1e-280 || term < 1e-280 {
+			weight, term = math.Exp(logWeight(j)), math.Exp(logTerm(j))
+		} else {
+			weight *= (j + 1) / half
+			term *= (a + j + 1) / ((a + b + j) * y)
+		}
+		if k > 0 {
+			beta += term
+		}
+		sum += weight * beta
 		if j <= first {
 			break
 		}
-		beta += math.Exp(logTerm(j - 1))
 	}
 	return min(1, sum)
 }
@@ -63,16 +74,40 @@ func noncentrality(f, d1, d2, p float64) float64 {
 			return math.NaN()
 		}
 	}
-	for range 100 {
-		mid := low + (high-low)/2
-		if mid <= low || mid >= high || high-low <= 1e-12*high {
-			break
-		}
-		if NoncentralFCDF(f, d1, d2, mid) > p {
-			low = mid
+	return zero(low, high, 1e-12, func(lambda float64) float64 { return NoncentralFCDF(f, d1, d2, lambda) - p })
+}
+
+// zero finds where f changes sign between low and high, within the relative
+// tolerance, by inverse quadratic interpolation where that is safe and by halving
+// elsewhere (Chandrupatla 1997).
+func zero(low, high, relative float64, f func(float64) float64) float64 {
+	a, b := high, low
+	fa, fb := f(a), f(b)
+	c, fc := a, fa
+	t := 0.5
+	for range 200 {
+		x := a + t*(b-a)
+		fx := f(x)
+		if (fx > 0) == (fa > 0) {
+			c, fc = a, fa
 		} else {
-			high = mid
+			c, b, fc, fb = b, a, fb, fa
 		}
+		a, fa = x, fx
+		best := a
+		if math.Abs(fb) < math.Abs(fa) {
+			best = b
+		}
+		near := relative * math.Abs(best) / math.Abs(b-a)
+		if fa == 0 || near > 0.5 || a == b {
+			return best
+		}
+		t = 0.5
+		xi, phi := (a-b)/(c-b), (fa-fb)/(fc-fb)
+		if phi*phi < xi && (1-phi)*(1-phi) < 1-xi {
+			t = fa/(fb-fa)*fc/(fb-fc) + (c-a)/(b-a)*fa/(fc-fa)*fb/(fc-fb)
+		}
+		t = min(1-near, max(near, t))
 	}
-	return low + (high-low)/2
+	return a
 }

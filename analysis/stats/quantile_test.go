@@ -12,7 +12,7 @@ func TestQuantileEqualsNumpy(t *testing.T) {
 		t.Fatalf("%d entries, want 5", len(g.Percentiles))
 	}
 	for _, e := range g.Percentiles {
-		sorted := slices.Sorted(slices.Values(g.array(e.A)))
+		sorted := slices.Sorted(slices.Values(g.array(t, e.A)))
 		for i, q := range e.Q {
 			if got := Quantile(sorted, q/100); !near(got, e.Linear[i], 1e-12) {
 				t.Errorf("%s: quantile %v is %v, want %v", e.A, q/100, got, e.Linear[i])

@@ -2,64 +2,12 @@ package stats
 
 import (
 	"cmp"
-	"encoding/binary"
-	"encoding/json"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
-
-// golden is testdata/stats.json, see the README beside it.
-type golden struct {
-	Wilcoxon []struct {
-		X, Y        string
-		N, Zeros    int
-		ZeroMethod  string `json:"zero_method"`
-		Correction  bool
-		Alternative string
-		Statistic   float64
-		Z, P        float64
-	}
-	Percentiles []struct {
-		A         string
-		Q, Linear []float64
-	}
-	Arrays map[string][2]int
-
-	data []float64
-}
-
-func load(t testing.TB) *golden {
-	t.Helper()
-	var g golden
-	text, err := os.ReadFile("testdata/stats.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &g); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile("testdata/arrays.f64")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; len(raw) >= 8; raw = raw[8:] {
-		g.data = append(g.data, math.Float64frombits(binary.LittleEndian.Uint64(raw)))
-	}
-	return &g
-}
-
-func (g *golden) array(name string) []float64 {
-	at := g.Arrays[name]
-	return g.data[at[0]:][:at[1]]
-}
-
-func near(got, want, relative float64) bool {
-	return got == want || math.Abs(got-want) <= relative*math.Abs(want)
-}
 
 func TestWilcoxonEqualsScipy(t *testing.T) {
 	zeros := map[string]ZeroMethod{"wilcox": DropZeros, "pratt": Pratt, "zsplit": SplitZeros}
@@ -69,7 +17,7 @@ func TestWilcoxonEqualsScipy(t *testing.T) {
 		t.Fatalf("%d entries, want 48", len(g.Wilcoxon))
 	}
 	for _, e := range g.Wilcoxon {
-		x, y := g.array(e.X), g.array(e.Y)
+		x, y := g.array(t, e.X), g.array(t, e.Y)
 		d := make([]float64, len(x))
 		for i := range d {
 			d[i] = x[i] - y[i]
