@@ -51,6 +51,8 @@ type note struct {
 
 	Export *exportJSON `json:"export,omitempty"` // finished, cancelled, stopped: what became of the export
 
+	Audit *Audit `json:"audit,omitempty"` // audit
+
 	NaN int64 `json:"nan,omitempty"` // failed: weights that are not finite
 	Inf int64 `json:"inf,omitempty"`
 
@@ -73,6 +75,7 @@ type paceJSON struct {
 // exportJSON is what a run wrote besides the session.
 type exportJSON struct {
 	Dir    string `json:"dir"`
+	Abs    string `json:"dir_abs,omitempty"` // where dir was, for a relative one; absent in older files
 	Layout string `json:"layout"`
 	State  string `json:"state"`
 	Files  int    `json:"files,omitempty"`
@@ -150,6 +153,10 @@ func decodeEvent(e *stored) error {
 			return fmt.Errorf("a variant event holds no variant")
 		}
 		e.variant = e.note.Variant.variant(e.Variant)
+	case EventAudit:
+		if e.note.Audit == nil || e.note.Audit.Census == nil {
+			return fmt.Errorf("an audit event holds no census")
+		}
 	case EventFailed:
 		e.rec = failedRecord(e.Variant, e.Tensor, e.note.NaN+e.note.Inf)
 		e.rec.Seq, e.rec.AtUS = e.Seq, e.AtUS

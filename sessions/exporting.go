@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -202,6 +203,9 @@ func (x *exporting) said() (string, *exportJSON) {
 	}
 	e := x.now()
 	j := &exportJSON{Dir: e.Dir, Layout: e.Layout, State: string(e.State), Files: e.Files, Bytes: e.Bytes}
+	if abs, err := filepath.Abs(e.Dir); err == nil && abs != e.Dir {
+		j.Abs = abs
+	}
 	switch e.State {
 	case ExportWhole:
 		return fmt.Sprintf("; %s is whole: layout %s, %s", e.Dir, e.Layout, count(int64(e.Files), "file")), j

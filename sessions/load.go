@@ -251,6 +251,12 @@ func (l *loaded) finish(lastTap *Record) {
 			continue
 		}
 		st.Log = append(st.Log, e.Event)
+		if x := e.note.Export; x != nil {
+			st.Exports = append(st.Exports, x.ref())
+		}
+		if a := e.note.Audit; a != nil {
+			st.Audits = append(st.Audits, a)
+		}
 		st.Progress.State = nextRunState(st.Progress.State, e.Kind)
 		if e.Seq > st.LastSeq {
 			st.LastSeq, st.LastUS = e.Seq, e.AtUS

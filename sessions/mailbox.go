@@ -52,6 +52,21 @@ func (m *Mailbox) Post(e Event) {
 	})
 }
 
+// post appends an event with what it says of exports and audits.
+func (m *Mailbox) post(e *stored) {
+	if x, a := e.note.Export, e.note.Audit; x != nil || a != nil {
+		m.add(func() {
+			if x != nil {
+				m.rest.Exports = append(m.rest.Exports, x.ref())
+			}
+			if a != nil {
+				m.rest.Audits = append(m.rest.Audits, a)
+			}
+		})
+	}
+	m.Post(e.Event)
+}
+
 // AddVariant appends a variant.
 func (m *Mailbox) AddVariant(v Variant) {
 	m.add(func() { m.rest.Variants = append(m.rest.Variants, v) })

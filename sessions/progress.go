@@ -206,6 +206,12 @@ func (f *fold) add(e *stored) {
 	case EventVariant:
 		f.batch.Variants = append(f.batch.Variants, e.variant)
 	}
+	if x := e.note.Export; x != nil {
+		f.batch.Exports = append(f.batch.Exports, x.ref())
+	}
+	if a := e.note.Audit; a != nil {
+		f.batch.Audits = append(f.batch.Audits, a)
+	}
 	if e.Kind != EventTap && e.Kind != EventTensors {
 		f.batch.Events = append(f.batch.Events, e.Event)
 	}

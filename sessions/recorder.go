@@ -215,7 +215,7 @@ func (r *recorder) show(e *stored) {
 	case EventVariant:
 		r.box.AddVariant(e.variant)
 	}
-	r.box.Post(e.Event)
+	r.box.post(e)
 }
 
 // status publishes the progress as it is now.

@@ -77,6 +77,7 @@ const (
 	EventCancelled EventKind = "cancelled"
 	EventStopped   EventKind = "stopped" // the run ended early on an error of the environment
 	EventFinished  EventKind = "finished"
+	EventAudit     EventKind = "audit" // the scales of a checkpoint were looked at
 )
 
 // Event is one line of the session's log. Variant and Tensor are -1 where the
@@ -138,8 +139,10 @@ type State struct {
 	Meta     Meta
 	Tensors  []Tensor
 	Variants []Variant
-	Records  [][]Record // [variant][tensor]; Seq is 0 where nothing is known yet
-	Log      []Event    // all events but taps and lists of tensors, in order
+	Records  [][]Record  // [variant][tensor]; Seq is 0 where nothing is known yet
+	Log      []Event     // all events but taps and lists of tensors, in order
+	Exports  []ExportRef // checkpoints that runs wrote, in order
+	Audits   []*Audit    // looks at the scales of checkpoints, in order; not changed once they are here
 	Progress Progress
 	LastSeq  int64
 	LastUS   int64
@@ -147,10 +150,12 @@ type State struct {
 
 // Batch is what changed since the last one.
 type Batch struct {
-	Reset           *State    // not nil: forget everything, this is the new state (a replay went backwards)
-	Variants        []Variant // added, in order
-	Records         []Record  // latest of each (variant, tensor) that changed, by Seq
-	Events          []Event   // in order, none lost, without taps
+	Reset           *State      // not nil: forget everything, this is the new state (a replay went backwards)
+	Variants        []Variant   // added, in order
+	Records         []Record    // latest of each (variant, tensor) that changed, by Seq
+	Events          []Event     // in order, none lost, without taps
+	Exports         []ExportRef // written, in order
+	Audits          []*Audit    // made, in order
 	Progress        Progress
 	LastSeq, LastUS int64
 	Closed          bool // nothing will follow
@@ -173,6 +178,8 @@ func (s *State) Apply(b Batch) {
 		}
 	}
 	s.Log = append(s.Log, b.Events...)
+	s.Exports = append(s.Exports, b.Exports...)
+	s.Audits = append(s.Audits, b.Audits...)
 	s.Progress = b.Progress
 	s.LastSeq = max(s.LastSeq, b.LastSeq)
 	s.LastUS = max(s.LastUS, b.LastUS)
@@ -183,6 +190,7 @@ func (s *State) Clone() *State {
 	c := *s
 	c.Variants = slices.Clone(s.Variants)
 	c.Log = slices.Clone(s.Log)
+	c.Exports, c.Audits = slices.Clone(s.Exports), slices.Clone(s.Audits)
 	c.Records = make([][]Record, len(s.Records))
 	for i, r := range s.Records {
 		c.Records[i] = slices.Clone(r)
