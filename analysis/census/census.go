@@ -194,6 +194,7 @@ func (c *counter) group(ctx context.Context, group []partner) error {
 		if firstDivides {
 			m.Scale, m.Ratio = 1/g, first/g
 		}
+		m.Change = math.Abs(1/m.Ratio - 1)
 		t := p.module.GlobalTensor()
 		m.Tensor, m.File = t.Name, c.ck.Files[t.File].Name
 		members[i] = m

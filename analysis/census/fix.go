@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -47,11 +48,20 @@ type Fixed struct {
 //
 // See export.Rewrite for how the folder is written, and for errors.
 func Fix(ctx context.Context, rep *Report, ck *checkpoint.Checkpoint, model *topology.Model, master *Master, out string, o Options) (*Report, *Fixed, error) {
+	if rep.Pairs == 0 {
+		return nil, nil, fmt.Errorf("%w: %s", ErrNothing, rep.Note)
+	}
+	if err := export.Vacant(ck, out); err != nil {
+		return nil, nil, err
+	}
 	r, err := begin(rep, ck, model, master, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := r.decide(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := r.related(); err != nil {
 		return nil, nil, err
 	}
 	f := r.fixed(out)
@@ -95,6 +105,29 @@ func (r *run) decide(ctx context.Context) error {
 		j.group.Fix = r.choose(members, again)
 		return nil
 	})
+}
+
+// unrelated is a relative error that no scheme leaves of its own source: what is
+// as far from the master was not made of it. Unrelated weights are at about √2.
+const unrelated = 0.5
+
+// ErrMaster is wrapped by the error about a master that the checkpoint was not
+// made of.
+var ErrMaster = errors.New("not what it was made of")
+
+// ErrNothing is wrapped by the error about a checkpoint that has nothing to mend.
+var ErrNothing = errors.New("nothing to fix")
+
+// related refuses a master that a group is too far from, whose weights would
+// otherwise take the place of the checkpoint's.
+func (r *run) related() error {
+	for i := range r.jobs {
+		c := r.jobs[i].group.Fix
+		if c.Requantized != nil && c.Stored != nil && *c.Stored > unrelated {
+			return fmt.Errorf("%s: %w: rel_l2 of %s as stored is %.3g against it", r.master.ck.Path, ErrMaster, r.jobs[i].modules[0].Name, *c.Stored)
+		}
+	}
+	return nil
 }
 
 // fixed sums the choices up.

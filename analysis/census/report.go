@@ -1,6 +1,9 @@
 package census
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Report is the census of a checkpoint.
 type Report struct {
@@ -64,8 +67,9 @@ func (g *Group) Furthest() float64 {
 type Member struct {
 	Name       string  `json:"name"`
 	Projection string  `json:"projection"`
-	Scale      float64 `json:"scale"` // second-level, as a multiplier
-	Ratio      float64 `json:"ratio"` // over the first member's
+	Scale      float64 `json:"scale"`         // second-level, as a multiplier
+	Ratio      float64 `json:"ratio"`         // over the first member's
+	Change     float64 `json:"served_change"` // relative l2 distance of what a server that uses the first scale decodes from what is stored, |1/ratio − 1|
 	Tensor     string  `json:"tensor"`
 	File       string  `json:"file"` // of the tensor, which holds the scale
 }
@@ -119,6 +123,70 @@ func (s *ProofSum) close() *ProofSum {
 	n := float64(s.Members)
 	s.Served, s.Stored, s.Compensated = s.Served/n, s.Stored/n, s.Compensated/n
 	return s
+}
+
+// Noun is what groups are called: pairs where each has two members, groups
+// where some have more.
+func (r *Report) Noun(n int) string {
+	word := "pair"
+	for i := range r.Layers {
+		for k := range r.Layers[i].Groups {
+			if len(r.Layers[i].Groups[k].Members) > 2 {
+				word = "group"
+			}
+		}
+	}
+	if n != 1 {
+		word += "s"
+	}
+	return word
+}
+
+// Sentence says in one sentence what a server that uses the first scale of each
+// group does: by the proof, or without one against what is stored. "" where
+// nothing differs.
+func (r *Report) Sentence() string {
+	if r.Differing == 0 {
+		return ""
+	}
+	if r.Proof == nil {
+		low, high, worst := r.served()
+		return fmt.Sprintf("a server that uses the first scale decodes weights of %d of %d %s as %.4g to %.4g times what they are, rel_l2 %.4g against what is stored at worst",
+			r.Differing, r.Pairs, r.Noun(r.Pairs), low, high, worst)
+	}
+	p, proven := r.Proof, 0
+	for i := range r.Layers {
+		for k := range r.Layers[i].Groups {
+			if len(r.Layers[i].Groups[k].Proof) > 0 {
+				proven++
+			}
+		}
+	}
+	clamps := "no scale clamps"
+	if p.Clamped == 1 {
+		clamps = "1 scale clamps"
+	} else if p.Clamped > 1 {
+		clamps = fmt.Sprintf("%d scales clamp", p.Clamped)
+	}
+	if p.Underflowed > 0 {
+		clamps += fmt.Sprintf(", %d become 0", p.Underflowed)
+	}
+	return fmt.Sprintf("a server that uses the first scale turns rel_l2 %.3g into %.3g in %d of %d %s; compensation brings it to %.3g; %s",
+		p.Stored, p.Served, proven, r.Pairs, r.Noun(r.Pairs), p.Compensated, clamps)
+}
+
+// served is the span of what a server that uses the first scale multiplies the
+// other members by, and the largest relative change of that.
+func (r *Report) served() (low, high, worst float64) {
+	low, high = 1/r.RatioMax, 1/r.RatioMin
+	for i := range r.Layers {
+		for k := range r.Layers[i].Groups {
+			for m := range r.Layers[i].Groups[k].Members {
+				worst = max(worst, r.Layers[i].Groups[k].Members[m].Change)
+			}
+		}
+	}
+	return low, high, worst
 }
 
 // LeftOut is a module that could not be compared.

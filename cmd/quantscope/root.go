@@ -53,7 +53,7 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newInspect(std), newQuantize(std), newReplay(std), newSessions(std),
-		newLint(std), newVerify(std), newCheckPair(std), newSynth(std), newBench(std),
+		newLint(std), newCensus(std), newVerify(std), newCheckPair(std), newSynth(std), newBench(std),
 	)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -71,6 +71,36 @@ func Rewrite(ctx context.Context, ck *checkpoint.Checkpoint, dir string, edits [
 	return res, nil
 }
 
+// Vacant says, as Rewrite would, what keeps a copy of a checkpoint from being
+// written to a folder, and writes nothing: who has long work to do before asks
+// first.
+func Vacant(ck *checkpoint.Checkpoint, dir string) error {
+	w := &rewriter{folder: folder{dir, "", osFiles{}}, ck: ck}
+	if err := w.gather(); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%w %s: is not a folder", ErrOutput, dir)
+	case err == nil:
+		if err := w.refuse(info); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return systemError(dir, err)
+	}
+	for err != nil { // the nearest that exists
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return nil
+		}
+		dir = parent
+		_, err = os.Stat(dir)
+	}
+	return w.fs.room(dir, w.need())
+}
+
 // rewriter is the work of one Rewrite.
 type rewriter struct {
 	RewriteOptions
@@ -122,20 +152,25 @@ func (w *rewriter) room() (made bool, err error) {
 	if err := w.refuse(info); err != nil {
 		return false, err
 	}
-	need := int64(len(w.config))
-	for _, f := range w.ck.Files {
-		need += f.Size
-	}
-	for _, f := range w.side {
-		need += f.Size
-	}
-	if err := w.fs.room(w.dir, need); err != nil {
+	if err := w.fs.room(w.dir, w.need()); err != nil {
 		if made {
 			_ = os.Remove(w.dir)
 		}
 		return false, err
 	}
 	return made, nil
+}
+
+// need is how many bytes the copy has.
+func (w *rewriter) need() int64 {
+	n := int64(len(w.config))
+	for _, f := range w.ck.Files {
+		n += f.Size
+	}
+	for _, f := range w.side {
+		n += f.Size
+	}
+	return n
 }
 
 // refuse refuses a folder that is the source's or holds something.
