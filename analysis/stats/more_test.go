@@ -106,6 +106,43 @@ func TestTailsEqualMpmath(t *testing.T) {
 	}
 }
 
+// TestStudentQuantile compares with scipy.stats.t.ppf.
+func TestStudentQuantile(t *testing.T) {
+	for _, e := range [][3]float64{
+		{0.975, 1, 12.706204736174694}, {0.975, 4, 2.7764451051977934}, {0.975, 239, 1.9699394059169584},
+		{0.975, 37151, 1.9600278414269707}, {0.6, 7, 0.2631668613520229}, {0.999999, 2, 707.1057205157672},
+	} {
+		check(t, fmt.Sprint(e), figure{"t", StudentQuantile(e[0], e[1]), e[2], 1e-9}, figure{"mirrored", StudentQuantile(1-e[0], e[1]), -e[2], 1e-9})
+	}
+	if q := StudentQuantile(0.5, 3); q != 0 {
+		t.Errorf("median %v", q)
+	}
+	for _, p := range []float64{0, 1, math.NaN()} {
+		if q := StudentQuantile(p, 3); !math.IsNaN(q) {
+			t.Errorf("at %v: %v", p, q)
+		}
+	}
+}
+
+// TestMedianInterval compares with the tables of Conover (1999): of 10 values the
+// second and the ninth, of 5 none, of 100 the 40th and the 61st.
+func TestMedianInterval(t *testing.T) {
+	for n, want := range map[int][2]float64{10: {2, 9}, 6: {1, 6}, 25: {8, 18}, 100: {40, 61}} {
+		sorted := make([]float64, n)
+		for i := range sorted {
+			sorted[i] = float64(i + 1)
+		}
+		if low, high := MedianInterval(sorted, 0.95); low != want[0] || high != want[1] {
+			t.Errorf("%d values: %v to %v, want %v", n, low, high, want)
+		}
+	}
+	for _, sorted := range [][]float64{nil, {1, 2, 3, 4, 5}} {
+		if low, high := MedianInterval(sorted, 0.95); !math.IsNaN(low) || !math.IsNaN(high) {
+			t.Errorf("%v: %v to %v", sorted, low, high)
+		}
+	}
+}
+
 func TestNoncentralFEqualsMpmath(t *testing.T) {
 	for _, e := range loadMore(t).NoncentralF {
 		check(t, fmt.Sprint(e.F, e.D1, e.D2, e.Lambda), figure{"p", NoncentralFCDF(e.F, e.D1, e.D2, e.Lambda), e.P, 1e-11})

@@ -23,3 +23,27 @@ func Quantile(sorted []float64, q float64) float64 {
 	}
 	return hi - (hi-lo)*(1-f)
 }
+
+// MedianInterval is an interval for the median of what values in ascending order
+// are a sample of, whatever their distribution: the order statistics that a
+// binomial with probability ½ leaves out with at most 1−level. Both ends are NaN
+// where there are too few values, below six at 0.95.
+func MedianInterval(sorted []float64, level float64) (low, high float64) {
+	n := len(sorted)
+	if n == 0 || !(level > 0 && level < 1) {
+		return math.NaN(), math.NaN()
+	}
+	// out is how many order statistics may lie outside on either side.
+	out, most := 0, n/2
+	for out < most {
+		if mid := out + (most-out)/2; binomialAtMost(mid, n, 0.5) <= (1-level)/2 {
+			out = mid + 1
+		} else {
+			most = mid
+		}
+	}
+	if out == 0 {
+		return math.NaN(), math.NaN()
+	}
+	return sorted[out-1], sorted[n-out]
+}

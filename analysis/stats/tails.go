@@ -55,3 +55,26 @@ func StudentTail(t, df float64) (p, logP float64) {
 	}
 	return math.Exp(logP), logP
 }
+
+// StudentQuantile is the t below which Student's t with df degrees of freedom
+// lies with probability p, 0 < p < 1; NaN outside.
+func StudentQuantile(p, df float64) float64 {
+	if !(p > 0 && p < 1 && df > 0) {
+		return math.NaN()
+	}
+	if p < 0.5 {
+		return -StudentQuantile(1-p, df)
+	}
+	want := math.Log1p(-p)
+	high := 1.0
+	for {
+		if _, at := StudentTail(high, df); at <= want || math.IsInf(high, 1) {
+			break
+		}
+		high *= 2
+	}
+	return zero(0, high, 1e-14, func(t float64) float64 {
+		_, at := StudentTail(t, df)
+		return at - want
+	})
+}
