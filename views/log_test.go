@@ -19,7 +19,7 @@ func hit(p Pane, name string) bool {
 }
 
 var namedKeys = map[string]tea.KeyType{
-	"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "enter": tea.KeyEnter,
+	"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "enter": tea.KeyEnter, "esc": tea.KeyEsc,
 	"home": tea.KeyHome, "end": tea.KeyEnd, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "ctrl+b": tea.KeyCtrlB, "ctrl+f": tea.KeyCtrlF,
 }
 

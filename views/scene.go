@@ -22,6 +22,7 @@ type Scene struct {
 	LockScale  bool   // the colour scale spans all variants, so that they compare
 
 	Detail  *Detail // of the tensor under the cursor; nil until it is there
+	Audits  AuditWork
 	Version uint64
 
 	figures  *figures               // of Metric, made when first asked for

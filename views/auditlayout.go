@@ -1,0 +1,73 @@
+package views
+
+// auditLayout says where the parts of the Audit screen stand; those that are not
+// shown are empty. Drawing and mouse read the same one.
+type auditLayout struct {
+	head, list, beside, detail, spread, findings rect
+}
+
+// auditWants is what the parts would like to have, in lines, and what is shown.
+type auditWants struct {
+	head, layers, pairs, found int
+	level                      auditLevel
+	findings                   bool // they fill the screen
+	spread                     bool // there is something to draw
+}
+
+// Sizes at which the screen gains something.
+const (
+	auditRoomyW, auditRoomyH = 100, 22 // findings and the spread of ratios below the list
+	auditWideW               = 170     // pairs beside the layers
+	auditGap                 = 3
+	auditSpreadH             = 14 // with its title
+)
+
+// arrangeAudit is pure.
+func arrangeAudit(w, h int, want auditWants) auditLayout {
+	var l auditLayout
+	w, h = max(w, 0), max(h, 0)
+	roomy := w >= auditRoomyW && h >= auditRoomyH
+	head := min(want.head, max(h-4, 1))
+	if !roomy {
+		head = min(head, max(h/3, 1))
+	}
+	l.head = rect{0, 0, w, min(head, h)}
+	y := l.head.h
+	if h >= 12 {
+		y++
+	}
+	rest := max(h-y, 0)
+	if want.findings {
+		l.findings = rect{0, y, w, rest}
+		return l
+	}
+	wide := w >= auditWideW
+	rows := want.layers + 1 // with the header
+	if want.level == auditPairs && !wide {
+		rows = want.pairs + 2
+	}
+	if roomy && want.found > 0 {
+		n := min(want.found+1, max(rest*2/5, rest-rows-2), rest)
+		l.findings = rect{0, h - n, w, n}
+		rest = max(rest-n-1, 0)
+	}
+	switch {
+	case wide:
+		const detail = 4
+		left := (w - auditGap) / 2
+		l.list = rect{0, y, left, rest}
+		l.beside = rect{left + auditGap, y, w - left - auditGap, max(rest-detail-1, 0)}
+		l.detail = rect{left + auditGap, y + l.beside.h + 1, l.beside.w, min(detail, max(rest-l.beside.h-1, 0))}
+	case want.level == auditPairs && rest >= 11:
+		const detail = 3
+		l.detail = rect{0, y + rest - detail, w, detail}
+		l.list = rect{0, y, w, rest - detail - 1}
+	default:
+		l.list = rect{0, y, w, rest}
+	}
+	if spare := l.list.h - rows - 1; roomy && want.spread && spare >= 8 && (wide || want.level == auditLayers) {
+		l.spread = rect{0, y + rows + 1, l.list.w, min(spare, auditSpreadH)}
+		l.list.h = rows
+	}
+	return l
+}
