@@ -47,6 +47,12 @@ type Decomposition struct {
 	Projection Value `json:"projection"`
 	Confounded Value `json:"confounded"`
 	Remainder  Value `json:"remainder"`
+
+	// What the three would have in the mean of pure noise: a factor of many levels
+	// takes a part of any variance. 0 where the factor has no share.
+	LayerByChance      float64 `json:"layer_by_chance"`
+	ExpertByChance     float64 `json:"expert_by_chance"`
+	ProjectionByChance float64 `json:"projection_by_chance"`
 }
 
 // Anova is the one-way analysis of variance of rel2 over the expert index.
@@ -114,8 +120,8 @@ type Level struct {
 	Name    string    `json:"name"` // L5, M46 for an MTP layer, expert 17, down
 	N       int       `json:"n"`
 	Mean    Value     `json:"mean_rel2"`
-	Ratio   Value     `json:"ratio"` // of its rel2 to that of the others of the same kind, other factors taken out
-	P       Value     `json:"p"`     // adjusted for all levels that were looked at
+	Ratio   Value     `json:"ratio"` // of its rel2 to that of the median one of the same kind, other factors taken out
+	P       Value     `json:"p"`     // that it is 1, adjusted for all levels of the same kind
 	Kind    LevelKind `json:"kind"`
 	Tail    int       `json:"tail"` // of its tensors, in Tail
 	Members []int     `json:"-"`    // indices of its items
@@ -127,8 +133,10 @@ type Tail struct {
 	Count   int      `json:"count"`
 	Share   Value    `json:"share"`   // of Σrel2, in them
 	Ratio   Value    `json:"ratio"`   // of their rel2 to what was expected, geometric mean
+	P       Value    `json:"p"`       // smallest of theirs, adjusted for all tensors
 	Tensors []string `json:"tensors"` // the worst first
 	Items   []int    `json:"-"`
+	Better  int      `json:"better"` // tensors that stand out with less error; they are in nothing above
 }
 
 // Clamps says how many block scales were clamped, and where.
@@ -164,7 +172,13 @@ type Verdict struct {
 	Kind     VerdictKind `json:"kind"`
 	Sentence string      `json:"sentence"`
 	Effects  []Effect    `json:"effects"` // what was found, the largest first
-	Pays     bool        `json:"pays"`    // whether an exemption list of the worst 1 % could remove more error than its share of the bytes
+	// Pays says whether an exemption list, of the worst 1 % or of what was found,
+	// could remove PaysFactor times its share of the bytes or more.
+	Pays bool `json:"pays"`
+	// What exempting all that was found worse than the rest could remove at most:
+	// its share of Σrel2, against its share of the bytes.
+	ErrorShare Value `json:"error_share"`
+	ByteShare  Value `json:"byte_share"`
 }
 
 // Effect is one thing that stands out.
