@@ -58,7 +58,7 @@ func init() { // breaks the cycle table → help → table
 		{keys: []string{"m"}, label: "m", name: "next metric", hint: "metric", group: groupLook, run: (*Model).cycleMetric},
 		{keys: []string{"M"}, label: "M", name: "choose the metric", group: groupLook, run: (*Model).pickMetric},
 		{keys: []string{"p"}, label: "p", name: "next projection", hint: "projection", group: groupLook, off: (*Model).offProjection, run: (*Model).cycleProjection},
-		{keys: []string{"L"}, label: "L", name: "lock the colour scale over all variants", group: groupLook, run: (*Model).toggleLock},
+		{keys: []string{"L"}, label: "L", name: "lock the colour scale over all variants", group: groupLook, after: true, run: (*Model).toggleLock},
 		{keys: []string{"t"}, label: "t", name: "next theme", group: groupLook, run: (*Model).cycleTheme},
 
 		{keys: []string{" "}, label: "space", name: "pause or go on", hint: "pause", group: groupRun, off: (*Model).offPause, run: (*Model).togglePause},
@@ -170,6 +170,9 @@ func (m *Model) press(k tea.KeyMsg) tea.Cmd {
 			if handled, cmd := pane.HandleKey(k); handled {
 				if m.focus == PaneLog && key == "enter" { // it put the cursor on the event's tensor
 					m.drill(ScreenTensor)
+				}
+				if m.focus == PaneLandscape && key == "w" {
+					m.askRecipe()
 				}
 				return m.guard(cmd)
 			}

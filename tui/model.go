@@ -61,6 +61,8 @@ type Model struct {
 	nextMatch *string // the text of the filter that is made after it
 	filterErr string
 
+	land landscaping
+
 	interrupted bool
 	err         error
 

@@ -11,9 +11,34 @@ import (
 // cells, with a legend and a caption. Series differ by colour and by the
 // strokes of their lines. Values that are not finite are gaps.
 func LineChart(t *Theme, series []Series, w, h int, caption string) string {
+	plot, ok := plotLines(t, series, w, h, caption != "")
+	if !ok {
+		return Block([]string{t.Dim.Render(Truncate(caption, w))}, w, h)
+	}
+	lines := plot.lines
+	if caption != "" {
+		for len(lines) < h-1 {
+			lines = append(lines, "")
+		}
+		lines = append(lines[:h-1], spaces(plot.label+2)+t.Dim.Render(Truncate(caption, w-plot.label-2)))
+	}
+	return Block(lines, w, h)
+}
+
+// linePlot is series drawn over each other: a legend of head lines, then rows+1
+// lines of curves, from hi down to lo, behind labels and an axis of label+2 cells.
+type linePlot struct {
+	lines             []string
+	head, rows, label int
+	lo, hi            float64
+}
+
+// plotLines draws series in h lines of w cells, of which one is left free where
+// there is a foot; false where there is no room or nothing to draw.
+func plotLines(t *Theme, series []Series, w, h int, footed bool) (linePlot, bool) {
 	data, shown := chartData(series)
 	if w < 20 || h < 4 || len(data) == 0 {
-		return Block([]string{t.Dim.Render(Truncate(caption, w))}, w, h)
+		return linePlot{}, false
 	}
 	var head []string
 	if len(shown) > 1 && h >= 6 {
@@ -24,7 +49,7 @@ func LineChart(t *Theme, series []Series, w, h int, caption string) string {
 		head = append(head, strings.Join(tags, "  "))
 	}
 	foot := 0
-	if caption != "" {
+	if footed {
 		foot = 1
 	}
 	// Values are scaled to 0 … 1, so that no magnitude upsets the library.
@@ -63,14 +88,7 @@ func LineChart(t *Theme, series []Series, w, h int, caption string) string {
 		swap = append(swap, asciigraph.Default.String(), "")
 	}
 	plot := strings.NewReplacer(swap...).Replace(asciigraph.PlotMany(data, opts...))
-	lines := append(head, strings.Split(plot, "\n")...)
-	if foot > 0 {
-		for len(lines) < h-1 {
-			lines = append(lines, "")
-		}
-		lines = append(lines[:h-1], spaces(label+2)+t.Dim.Render(Truncate(caption, w-label-2)))
-	}
-	return Block(lines, w, h)
+	return linePlot{append(head, strings.Split(plot, "\n")...), len(head), rows, label, lo, hi}, true
 }
 
 // strokes are how the lines of variants differ without colour.

@@ -1,0 +1,259 @@
+package views
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"quantscope/analysis/landscape"
+)
+
+// noStyle leaves text as it is.
+var noStyle = lipgloss.NewStyle()
+
+// landFigure is one statistic of the table: its name and how it is read from a
+// group.
+type landFigure struct {
+	name string
+	of   func(g *landscape.Group) landscape.Value
+	text func(v float64) string
+}
+
+// landFigureRows are the statistics in the order of the table.
+var landFigureRows = []landFigure{
+	{"lowest cosine", func(g *landscape.Group) landscape.Value { return g.CosMin }, fixed(5)},
+	{"highest cosine", func(g *landscape.Group) landscape.Value { return g.CosMax }, fixed(5)},
+	{"mean rel2", func(g *landscape.Group) landscape.Value { return g.MeanRel2 }, digits4},
+	{"worst over mean", func(g *landscape.Group) landscape.Value { return g.WorstOverMean }, fixed(3)},
+	{"in the worst 1 %", func(g *landscape.Group) landscape.Value { return g.WorstShare }, percentText},
+	{"experts, ANOVA F", func(g *landscape.Group) landscape.Value { return orWhy(g.Anova.F, g.Anova.Why) }, fixed(3)},
+	{"  p", func(g *landscape.Group) landscape.Value { return orWhy(g.Anova.Log10P, g.Anova.Why) }, pValue},
+	{"  over chance", func(g *landscape.Group) landscape.Value { return orWhy(g.Anova.OverExpected, g.Anova.Why) }, fixed(2)},
+	{"  effect ω²", func(g *landscape.Group) landscape.Value { return orWhy(g.Anova.Omega2, g.Anova.Why) }, fixed(4)},
+	{"  p, adjusted", func(g *landscape.Group) landscape.Value { return log10Of(orWhy(g.Anova.AdjustedP, g.Anova.Why)) }, pValue},
+	{"  p, Kruskal-Wallis", func(g *landscape.Group) landscape.Value { return log10Of(orWhy(g.Anova.KruskalP, g.Anova.Why)) }, pValue},
+	{"next layer's ranks", func(g *landscape.Group) landscape.Value { return orWhy(g.Neighbours.Mean, g.Neighbours.Why) }, fixed(3)},
+	{"in the tail", func(g *landscape.Group) landscape.Value { return orWhy(g.Tail.Share, g.Tail.Why) }, percentText},
+}
+
+// orWhy is v, or the reason why there is nothing at all.
+func orWhy(v landscape.Value, why string) landscape.Value {
+	if why != "" {
+		return landscape.Undefined(why)
+	}
+	return v
+}
+
+// log10Of is the decimal logarithm of a p value, which pValue takes.
+func log10Of(v landscape.Value) landscape.Value {
+	if !v.Defined() {
+		return v
+	}
+	return landscape.Exact(math.Log10(v.V))
+}
+
+func fixed(digits int) func(float64) string {
+	return func(v float64) string {
+		if !isNumber(v) {
+			return landOdd(v)
+		}
+		if s := fmt.Sprintf("%.*f", digits, v); len(s) <= 10 {
+			return minus(s)
+		}
+		return minus(fmt.Sprintf("%.3g", v))
+	}
+}
+
+// landOdd writes what is not finite.
+func landOdd(v float64) string {
+	switch {
+	case math.IsInf(v, 1):
+		return "∞"
+	case math.IsInf(v, -1):
+		return "−∞"
+	}
+	return "–"
+}
+
+// digits4 writes four significant digits.
+func digits4(v float64) string {
+	if !isNumber(v) {
+		return landOdd(v)
+	}
+	if a := math.Abs(v); a != 0 && a < 1e-4 || a >= 1e6 {
+		return minus(fmt.Sprintf("%.3e", v))
+	}
+	a := math.Abs(v)
+	places := 3
+	if a > 0 {
+		places = min(max(3-int(math.Floor(math.Log10(a))), 0), 8)
+	}
+	return minus(fmt.Sprintf("%.*f", places, v))
+}
+
+func percentText(v float64) string { return percent(v) + " %" }
+
+// ratioText writes a factor: ×1.060.
+func ratioText(v float64) string { return "×" + bareRatio(v) }
+
+func bareRatio(v float64) string {
+	if isNumber(v) && v >= 100 {
+		return compact(v)
+	}
+	return fixed(3)(v)
+}
+
+// valueText writes a figure, a dash where there is none.
+func valueText(v landscape.Value, text func(float64) string) string {
+	if !v.Defined() {
+		return "–"
+	}
+	return text(v.V)
+}
+
+// interval writes the interval of a figure: [1.051, 1.069]; "" where it has none.
+func interval(v landscape.Value, text func(float64) string) string {
+	if !v.HasInterval() {
+		return ""
+	}
+	return "[" + text(v.Low) + ", " + text(v.High) + "]"
+}
+
+// drawFigures is the table of statistics over the shown variant with intervals,
+// and the others beside it; under it the shares of the variance.
+func (p *Landscape) drawFigures(g *landscape.Group, w, h int) string {
+	th, s := p.scene.Theme, p.scene
+	names := shortVariants(s.State.Variants)
+	columns := []Column{{Title: ""}, {Title: shortenVariant(Clean(s.State.Variants[s.Variant].Name), 16), Align: Right}, {Title: "95 % interval"}}
+	others := []*landscape.Group{}
+	for v := range s.State.Variants {
+		if v != s.Variant {
+			if o := p.groupIn(v, g.Role); o != nil {
+				columns = append(columns, Column{Title: shortenVariant(names[v], 12), Align: Right, Drop: 2 + v})
+				others = append(others, o)
+			}
+		}
+	}
+	variance := p.drawVariance(g, w)
+	lines := h - 2 - len(variance)
+	if lines < 4 {
+		variance, lines = nil, h-1
+	} else if h >= len(landFigureRows)+3+len(variance) {
+		lines = len(landFigureRows) + 1
+	}
+	var rows [][]string
+	for _, f := range landFigureRows {
+		v := f.of(g)
+		row := []string{th.Dim.Render(f.name), valueText(v, f.text), interval(v, f.text)}
+		if !v.Defined() {
+			row[2] = th.Dim.Render(Truncate(Clean(v.Why), max(w-34, 8)))
+		}
+		for _, o := range others {
+			row = append(row, valueText(f.of(o), f.text))
+		}
+		rows = append(rows, row)
+	}
+	title := p.partTitle(landFigures, fmt.Sprintf("of %s", plural(measuredOf(g)-g.LeftOut, "matrix")))
+	if n := measuredOf(g) - g.LeftOut; n != 1 {
+		title = p.partTitle(landFigures, "of "+thousands(n)+" matrices, errors as rel2")
+	}
+	table := Table{Columns: columns, Rows: rows, Cursor: -1, More: true}.Render(th, w, max(lines, 1))
+	out := append([]string{title}, strings.Split(table, "\n")...)
+	if variance != nil {
+		out = append(append(out, ""), variance...)
+	}
+	return Block(out, w, h)
+}
+
+// varianceParts are what the variance of the error is shared out over, each with
+// the glyph that stands for it.
+var varianceParts = []struct {
+	name, glyph string
+	of          func(d *landscape.Decomposition) landscape.Value
+	style       func(t *Theme) lipgloss.Style
+}{
+	{"layer", "█", func(d *landscape.Decomposition) landscape.Value { return d.Layer }, func(t *Theme) lipgloss.Style { return t.Accent }},
+	{"expert", "▓", func(d *landscape.Decomposition) landscape.Value { return d.Expert }, func(t *Theme) lipgloss.Style { return t.Good }},
+	{"projection", "▒", func(d *landscape.Decomposition) landscape.Value { return d.Projection }, func(t *Theme) lipgloss.Style { return t.Warn }},
+	{"either", "╱", func(d *landscape.Decomposition) landscape.Value { return d.Confounded }, func(t *Theme) lipgloss.Style { return t.Dim }},
+	{"remainder", "░", func(d *landscape.Decomposition) landscape.Value { return d.Remainder }, func(t *Theme) lipgloss.Style { return t.Faint }},
+}
+
+// drawVariance is the shares of the variance as a bar with its labels.
+func (p *Landscape) drawVariance(g *landscape.Group, w int) []string {
+	th, d := p.scene.Theme, &g.Decomposition
+	var shares []float64
+	var labels []string
+	total, why := 0.0, ""
+	for _, part := range varianceParts {
+		v := part.of(d)
+		share := 0.0
+		switch {
+		case v.Defined() && isNumber(v.V):
+			share = max(v.V, 0)
+			if part.name == "either" && share < 0.0005 {
+				share = 0 // a balanced design has none of it
+				break
+			}
+			label := part.name + " " + roughPercent(v.V)
+			labels = append(labels, part.style(th).Render(part.glyph)+" "+th.Text.Render(label))
+		case part.name != "either":
+			if why == "" {
+				why = Clean(v.Why)
+			}
+			labels = append(labels, th.Dim.Render(part.glyph+" "+part.name+" –"))
+		}
+		shares = append(shares, share)
+		total += share
+	}
+	head := th.Dim.Render("the variance of rel2 lies in")
+	if !(total > 0) {
+		return []string{head, th.Dim.Render(Truncate("no part: "+why, w))}
+	}
+	cells := wholeShares(shares, total, w)
+	var bar strings.Builder
+	for i, n := range cells {
+		bar.WriteString(varianceParts[i].style(th).Render(strings.Repeat(varianceParts[i].glyph, n)))
+	}
+	return append([]string{head, bar.String()}, flow(labels, w, 2)...)
+}
+
+// wholeShares shares w cells out; what has any share has a cell while there is
+// room.
+func wholeShares(shares []float64, total float64, w int) []int {
+	out := make([]int, len(shares))
+	used, largest := 0, 0
+	for i, s := range shares {
+		out[i] = int(math.Round(s / total * float64(w)))
+		if s > 0 {
+			out[i] = max(out[i], 1)
+		}
+		used += out[i]
+		if out[i] > out[largest] {
+			largest = i
+		}
+	}
+	out[largest] = max(out[largest]+w-used, 0)
+	return out
+}
+
+// flow sets words side by side in lines of at most w cells, at most so many.
+func flow(words []string, w, most int) []string {
+	var out []string
+	line := ""
+	for _, word := range words {
+		next := word
+		if line != "" {
+			next = line + "  " + word
+		}
+		if Width(next) > w && line != "" {
+			out = append(out, line)
+			next = word
+		}
+		line = next
+	}
+	out = append(out, line)
+	return out[:min(len(out), most)]
+}

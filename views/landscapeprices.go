@@ -1,0 +1,303 @@
+package views
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"quantscope/analysis/landscape"
+)
+
+// landMark is the mark of the solver's answer.
+const landMark = "◆"
+
+// drawPrices is what each way of choosing loses at each size, as errors, against
+// the random control, or where there is room as both.
+func (p *Landscape) drawPrices(w, h int) string {
+	th, c := p.scene.Theme, p.pricing
+	if c == nil || len(c.Curves) == 0 {
+		why := p.nothing()
+		if p.priced != "" {
+			why = "there are no prices: " + Clean(p.priced)
+		}
+		return Block(append([]string{p.partTitle(landPrices, "")}, wrapped(th.Dim, why, w)...), w, h)
+	}
+	of := Clean(c.Base) + " → " + Clean(c.Protect)
+	if by := landGrains[p.grain]; by != landGrains[0] {
+		of += " by " + by
+	}
+	var said []string
+	if h >= 14 {
+		for _, v := range c.Verdicts {
+			said = append(said, wrapped(th.Text, "· "+Clean(v), w)...)
+		}
+		if most := max(h/3, 2); len(said) > most {
+			said = said[:most]
+			said[most-1] = Truncate(said[most-1], w-2) + " " + ellipsis
+		}
+	}
+	room := h - len(said)
+	relative := p.relative && priceAgainst(c) >= 0
+	both := room >= 26 && priceAgainst(c) >= 0
+	var out []string
+	if both || !relative {
+		part := room
+		if both {
+			part = room * 5 / 9
+		}
+		out = append(out, p.priceTitle("mean rel2", of, w))
+		out = append(out, p.priceChart(c, false, w, part-1)...)
+		room -= part
+	}
+	if both || relative {
+		out = append(out, p.priceTitle("% of the random control's error", of, w))
+		out = append(out, p.priceChart(c, true, w, room-1)...)
+	}
+	return Block(append(out, said...), w, h)
+}
+
+// priceTitle says what a chart shows, in as many words as there is room for.
+func (p *Landscape) priceTitle(what, of string, w int) string {
+	return p.partTitle(landPrices, fitting(w-Width(landPartNames[landPrices])-2, what+" against size, "+of, what+", "+of, what))
+}
+
+// priceAgainst is the curve that others are measured against: the random
+// control; -1 where there is none.
+func priceAgainst(c *landscape.Pricing) int {
+	return slices.IndexFunc(c.Curves, func(x landscape.Curve) bool { return x.Name == "random" && len(x.Points) > 1 })
+}
+
+// chartSamples is how many points of a curve are drawn; a chart has fewer cells.
+const chartSamples = 240
+
+// priceLine is a curve read at chartSamples sizes, with the ends of its spread.
+type priceLine struct{ mean, low, high []float64 }
+
+// priceLines reads all curves, as errors or in per cent of the random control's
+// error at the same size. Where that is next to nothing there is no figure.
+func priceLines(c *landscape.Pricing, relative bool, lo, hi float64) []priceLine {
+	out := make([]priceLine, len(c.Curves))
+	for i, curve := range c.Curves {
+		out[i] = priceLine{
+			sampled(curve.Points, lo, hi, func(p landscape.Point) float64 { return p.MeanRel2 }),
+			sampled(curve.Points, lo, hi, func(p landscape.Point) float64 { return p.Low }),
+			sampled(curve.Points, lo, hi, func(p landscape.Point) float64 { return p.High }),
+		}
+	}
+	if !relative {
+		return out
+	}
+	base := slices.Clone(out[priceAgainst(c)].mean)
+	least := 0.0
+	for _, v := range base {
+		if isNumber(v) {
+			least = max(least, 0.02*v)
+		}
+	}
+	for i := range out {
+		for _, values := range [][]float64{out[i].mean, out[i].low, out[i].high} {
+			for k := range values {
+				if !(base[k] > least) {
+					values[k] = math.NaN()
+					continue
+				}
+				values[k] = 100 * (values[k]/base[k] - 1)
+			}
+		}
+	}
+	return out
+}
+
+// priceChart is a chart in h lines with its axis: curves, the band of the random
+// control, and where the answer stands.
+func (p *Landscape) priceChart(c *landscape.Pricing, relative bool, w, h int) []string {
+	th := p.scene.Theme
+	lo, hi := priceSpan(c)
+	say := func(text string) []string { return strings.Split(Block(wrapped(th.Dim, text, w), w, h), "\n") }
+	if !(hi > lo) {
+		return say("the sizes do not differ: protection costs nothing here and there is no curve")
+	}
+	values := priceLines(c, relative, lo, hi)
+	var series []Series
+	for i, curve := range c.Curves { // in colours that no variant has, as long as there are any
+		series = append(series, Series{Name: Clean(curve.Name), Variant: len(p.scene.State.Variants) + i, Values: values[i].mean})
+	}
+	legend := p.priceLegend(c, w)
+	plot, ok := plotLines(th, series, w, h-len(legend)+1, true)
+	if !ok {
+		return say("no room for a chart")
+	}
+	var cells []styledLine
+	for _, line := range plot.lines[plot.head:] {
+		cells = append(cells, splitCells(line))
+	}
+	axis := axisColumn(cells)
+	width := w - axis - 1
+	sample := func(x int) int {
+		return int(math.Round(float64(x) / float64(max(width-1, 1)) * float64(chartSamples-1)))
+	}
+	for i, curve := range c.Curves {
+		if !curve.Control || !slices.ContainsFunc(curve.Points, func(p landscape.Point) bool { return p.High > p.Low }) {
+			continue
+		}
+		for x := range width {
+			low, high := values[i].low[sample(x)], values[i].high[sample(x)]
+			if !isNumber(low) || !isNumber(high) {
+				continue
+			}
+			for y := max(plot.row(high), 0); y <= min(plot.row(low), len(cells)-1); y++ {
+				cells[y].putBlank(axis+1+x, th.Faint.Render("░"))
+			}
+		}
+	}
+	p.markAnswer(cells, plot, axis, width, lo, hi, func(v float64, x int) float64 {
+		if !relative {
+			return v
+		}
+		k := priceAgainst(c)
+		absolute := priceLines(c, false, lo, hi)[k].mean[sample(x)]
+		return 100 * (v/absolute - 1)
+	})
+	lines := legend[:len(legend)*plot.head]
+	for _, line := range cells {
+		lines = append(lines, line.String())
+	}
+	lines = append(lines, spaces(axis+1)+th.Dim.Render(bitsAxis(lo, hi, width)))
+	return strings.Split(Block(lines, w, h), "\n")
+}
+
+// shortCurves are what the names of curves become where the legend has no room.
+var shortCurves = map[string]string{"projection": "proj", "random": "rand", "uniform": "unif", "reversed": "rev"}
+
+// priceLegend names the curves with their strokes, controls in brackets, in one
+// line or two.
+func (p *Landscape) priceLegend(c *landscape.Pricing, w int) []string {
+	th := p.scene.Theme
+	words := func(long bool) []string {
+		var out []string
+		for i, curve := range c.Curves {
+			id := len(p.scene.State.Variants) + i
+			name := Clean(curve.Name)
+			if short := shortCurves[curve.Name]; short != "" && !long {
+				name = short
+			}
+			if curve.Control {
+				name = "(" + name + ")"
+			}
+			out = append(out, th.VariantStyle(id).Render(strokes[id%len(strokes)].Horizontal+" "+name))
+		}
+		if p.answer != nil {
+			out = append(out, th.Accent.Render(landMark+" budget"))
+		}
+		return out
+	}
+	for _, long := range []bool{true, false} {
+		if lines := flow(words(long), w, 2); len(lines) == 1 {
+			return lines
+		}
+	}
+	return flow(words(true), w, 2)
+}
+
+// priceSpan is from the least to the most bits per weight of all curves.
+func priceSpan(c *landscape.Pricing) (lo, hi float64) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for _, curve := range c.Curves {
+		for _, pt := range curve.Points {
+			if isNumber(pt.BitsPerWeight) {
+				lo, hi = min(lo, pt.BitsPerWeight), max(hi, pt.BitsPerWeight)
+			}
+		}
+	}
+	return lo, hi
+}
+
+// sampled reads a curve at equal steps of size, linear between its points; NaN
+// outside of them. Points go up or down in size.
+func sampled(points []landscape.Point, lo, hi float64, of func(landscape.Point) float64) []float64 {
+	if n := len(points); n > 1 && points[n-1].BitsPerWeight < points[0].BitsPerWeight {
+		points = slices.Clone(points)
+		slices.Reverse(points)
+	}
+	out := make([]float64, chartSamples)
+	k := 0
+	for i := range out {
+		x := lo + (hi-lo)*float64(i)/float64(chartSamples-1)
+		for k+1 < len(points) && points[k+1].BitsPerWeight < x {
+			k++
+		}
+		out[i] = curveAt(points, k, x, of)
+	}
+	return out
+}
+
+// curveAt reads a curve at x, between points k and k+1.
+func curveAt(points []landscape.Point, k int, x float64, of func(landscape.Point) float64) float64 {
+	const slack = 1e-9 // of the rounding of x
+	if k >= len(points) || x < points[k].BitsPerWeight-slack*math.Abs(x) {
+		return math.NaN()
+	}
+	if k+1 >= len(points) {
+		if x > points[k].BitsPerWeight+slack*math.Abs(x) {
+			return math.NaN()
+		}
+		return of(points[k])
+	}
+	a, b := points[k], points[k+1]
+	if !(b.BitsPerWeight > a.BitsPerWeight) {
+		return of(b)
+	}
+	f := min(max((x-a.BitsPerWeight)/(b.BitsPerWeight-a.BitsPerWeight), 0), 1)
+	return of(a) + f*(of(b)-of(a))
+}
+
+// markAnswer puts the mark of the answer on its size and error, which scaled
+// turns into the value of the chart at a cell.
+func (p *Landscape) markAnswer(cells []styledLine, plot linePlot, axis, w int, lo, hi float64, scaled func(v float64, x int) float64) {
+	if p.answer == nil {
+		return
+	}
+	a := &p.answer.Assignment
+	if !isNumber(a.Bits) || !isNumber(a.Error) || a.Bits < lo || a.Bits > hi {
+		return
+	}
+	x := int(math.Round((a.Bits - lo) / (hi - lo) * float64(w-1)))
+	v := scaled(a.Error, x)
+	if !isNumber(v) {
+		return
+	}
+	if y := plot.row(min(max(v, plot.lo), plot.hi)); y >= 0 && y < len(cells) {
+		cells[y].put(axis+1+x, p.scene.Theme.Accent.Render(landMark))
+	}
+}
+
+// row is the line of a value, counted from the first line of curves.
+func (p *linePlot) row(v float64) int {
+	if !(p.hi > p.lo) {
+		return 0
+	}
+	return p.rows - int(math.Round((v-p.lo)/(p.hi-p.lo)*float64(p.rows)))
+}
+
+// bitsAxis is an axis of bits per weight in w cells.
+func bitsAxis(lo, hi float64, w int) string {
+	line := []rune(spaces(max(w, 0)))
+	end := 0
+	values, step := roundValues(lo, hi, max(w/12, 1), false)
+	labels := axisLabels(values, step)
+	const unit = " bits/weight"
+	for i, v := range values {
+		x := int(math.Round((v - lo) / (hi - lo) * float64(w-1)))
+		text := labels[i]
+		if i == 0 && Width(text)+len(unit) < 12*w/max(w, 1)+20 {
+			text += unit
+		}
+		x = min(x, w-len([]rune(text)))
+		if x < end || x < 0 {
+			continue
+		}
+		copy(line[x:], []rune(text))
+		end = x + len([]rune(text)) + 1
+	}
+	return string(line)
+}
