@@ -188,8 +188,19 @@ func (p *pricer) groups(g Granularity) []exemption {
 
 // sorted is a copy by rising key; equal ones stay in order.
 func sorted(list []exemption, key func(*exemption) float64) []exemption {
-	out := slices.Clone(list)
-	slices.SortStableFunc(out, func(a, b exemption) int { return cmp.Compare(key(&a), key(&b)) })
+	type place struct {
+		key float64
+		at  int
+	}
+	places := make([]place, len(list))
+	for k := range list {
+		places[k] = place{key(&list[k]), k}
+	}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at)) })
+	out := make([]exemption, len(list))
+	for k, p := range places {
+		out[k] = list[p.at]
+	}
 	return out
 }
 
@@ -203,9 +214,18 @@ type path struct {
 // follow adds a list up, from both ends, so that the last mean is that of the
 // protecting arm to the last digit.
 func (p *pricer) follow(list []exemption) path {
+	var out path
+	p.refollow(list, &out)
+	return out
+}
+
+// refollow is follow into a path that may be in use no more.
+func (p *pricer) refollow(list []exemption, out *path) {
 	n := len(list)
-	out := path{make([]int64, n+1), make([]int64, n+1), make([]int, n+1), make([]float64, n+1)}
-	out.bytes[0] = p.base
+	if len(out.cost) != n+1 {
+		*out = path{make([]int64, n+1), make([]int64, n+1), make([]int, n+1), make([]float64, n+1)}
+	}
+	out.bytes[0], out.mean[n] = p.base, 0
 	var done, rest sum
 	for k := n - 1; k >= 0; k-- {
 		rest.addFinite(list[k].before)
@@ -220,7 +240,6 @@ func (p *pricer) follow(list []exemption) path {
 	for k := range out.mean {
 		out.mean[k] /= float64(p.n)
 	}
-	return out
 }
 
 // total is the cost of everything.
@@ -265,6 +284,7 @@ func (p *pricer) point(a *path, k int, last string) Point {
 func (p *pricer) random(ctx context.Context, list []exemption) ([]Point, error) {
 	rng := rand.New(rand.NewPCG(p.o.Seed, uint64(len(list))))
 	list = slices.Clone(list)
+	var a path
 	means := make([][]float64, curvePoints+1)
 	bytes, tensors := make([]float64, curvePoints+1), make([]float64, curvePoints+1)
 	for range p.o.Repeats {
@@ -272,7 +292,7 @@ func (p *pricer) random(ctx context.Context, list []exemption) ([]Point, error) 
 			return nil, err
 		}
 		rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-		a := p.follow(list)
+		p.refollow(list, &a)
 		for j := range means {
 			b, n, m := a.at(share(j) * float64(a.total()))
 			means[j] = append(means[j], m)

@@ -85,6 +85,7 @@ type Solver struct {
 	bytesAt    []int64
 	errorAt    []int64 // after so many steps
 	fused      [][]int
+	keep       int // partial assignments that are kept at a time
 	arena      []node
 	front      []state
 	back       []state
@@ -122,7 +123,7 @@ func NewSolver(t *Table, arms []int) (*Solver, error) {
 // source's weights, in the arm of that name (counted in Assignment.Fixed). The
 // error wraps ErrNoFigures where the table has no such arm.
 func NewSolverWith(t *Table, o SolverOptions) (*Solver, error) {
-	s := &Solver{table: t, options: o, source: t.Arm(sourceArm)}
+	s := &Solver{table: t, options: o, keep: usualFront, source: t.Arm(sourceArm)}
 	if len(t.Items) == 0 {
 		return nil, fmt.Errorf("a table without tensors: %w", ErrNoFigures)
 	}

@@ -10,8 +10,8 @@ import (
 // Bounds on one search: partial assignments that are looked at, and those that
 // are kept at a time.
 const (
-	usualWork = 1 << 20
-	maxFront  = 1 << 13
+	usualWork  = 1 << 20
+	usualFront = 1 << 13
 )
 
 // state is a partial assignment: the units of the core as its node says, all
@@ -244,7 +244,7 @@ func (f *search) expand(u int32) {
 		return
 	}
 	f.improve()
-	if len(f.front) > maxFront {
+	if len(f.front) > f.keep {
 		f.trim()
 	}
 }
@@ -298,8 +298,8 @@ func (f *search) trim() {
 	}
 	sorted := slices.Clone(bounds)
 	slices.Sort(sorted)
-	cut := sorted[maxFront/2]
-	ties := maxFront/2 - sort.Search(len(sorted), func(k int) bool { return sorted[k] >= cut })
+	cut := sorted[f.keep/2]
+	ties := f.keep/2 - sort.Search(len(sorted), func(k int) bool { return sorted[k] >= cut })
 	kept := f.front[:0]
 	for i, st := range f.front {
 		switch {
