@@ -29,6 +29,18 @@ type Variant struct {
 	Convention    string   // whose arithmetic: modelopt, ct32
 	BitsPerWeight float64  // scale overhead included
 	Multipliers   []string // labels of Tap.Multipliers, in order
+	// From is the label of the session that a joined state took the variant from,
+	// and Own its name there; both are "" for a session's own variants.
+	From, Own string
+}
+
+// Plain is the name that says what the variant does: scheme and methods, without
+// the label that a joined state appends.
+func (v *Variant) Plain() string {
+	if v.Own != "" {
+		return v.Own
+	}
+	return v.Name
 }
 
 // Record is one tap record as panes and tables use it: the figures of a

@@ -46,7 +46,7 @@ func (s *State) arm(v int, items []landscape.Item) landscape.Arm {
 		Name: s.Variants[v].Name, BitsPerWeight: s.Variants[v].BitsPerWeight,
 		Bytes: make([]int64, len(items)), Samples: make([]landscape.Sample, len(items)),
 	}
-	known, err := method.Parse(a.Name)
+	known, err := method.Parse(s.Variants[v].Plain())
 	for i := range items {
 		a.Bytes[i] = -1
 		if err == nil {

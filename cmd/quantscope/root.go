@@ -21,6 +21,7 @@ const defaultVariants = "nvfp4,nvfp4+mse,nvfp4+mse_ge1"
 func newRoot(std streams) *cobra.Command {
 	run := runFlags{}
 	screen := screenFlags{}
+	var with string
 	root := &cobra.Command{
 		Use:   "quantscope [CHECKPOINT | SESSION]",
 		Short: "A workbench for people who quantize language-model checkpoints",
@@ -30,7 +31,8 @@ where it loses precision. CHECKPOINT is a folder or file of safetensors, or
 named it opens the demo. Without a terminal it prints the same as plain text.`,
 		Example: `  quantscope                      the embedded demo
   quantscope ./Qwen3-30B-A3B      a checkpoint on disk
-  quantscope run.qscope           a saved session`,
+  quantscope run.qscope           a saved session
+  quantscope run.qscope --with other.qscope   two sessions of one source, compared`,
 		Args:          oneSubject,
 		Version:       version,
 		SilenceUsage:  true,
@@ -45,14 +47,18 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 			if len(args) == 1 {
 				what = args[0]
 			}
+			if with != "" {
+				return workbenchOfTwo(cmd.Context(), std, what, with, run.json, screen)
+			}
 			return workbench(cmd.Context(), std, what, run, screen)
 		},
 	}
 	run.bind(root, defaultVariants)
 	screen.bind(root)
+	root.Flags().StringVar(&with, "with", "", "a second session of the same source: its variants stand beside the first one's")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		newInspect(std), newQuantize(std), newReplay(std), newSessions(std),
+		newInspect(std), newQuantize(std), newReplay(std), newSessions(std), newCompare(std), newAnalyze(std),
 		newLint(std), newCensus(std), newVerify(std), newCheckPair(std), newSynth(std), newBench(std),
 	)
 	root.InitDefaultCompletionCmd()

@@ -21,6 +21,7 @@ import (
 type screenFlags struct {
 	theme   string
 	noMouse bool
+	reopen  func(path string) (sessions.Feed, error) // nil: as a saved session; no flag
 }
 
 func (f *screenFlags) bind(cmd *cobra.Command) {
@@ -49,6 +50,9 @@ func (f screenFlags) options(std streams) tui.Options {
 		Export: func(ctx context.Context, kind, session, path string, overwrite bool) error {
 			return sessions.ExportFile(ctx, session, path, strings.ToLower(kind), overwrite)
 		},
+	}
+	if f.reopen != nil {
+		o.Reopen = f.reopen
 	}
 	for _, h := range method.Known() {
 		o.Known = append(o.Known, tui.Known{Name: h.Name, Help: h.Description})
