@@ -15,7 +15,8 @@ import (
 
 var _, _, _ Auditor = (*LiveFeed)(nil), (*savedFeed)(nil), (*staticFeed)(nil)
 
-// Audit looks at a checkpoint and records the result in the session.
+// Audit looks at a checkpoint. Where it has pairs to compare, the result is
+// recorded in the session.
 func (l *LiveFeed) Audit(ctx context.Context, r AuditRequest) (*Audit, error) {
 	m := l.job.Meta
 	meta := metaJSON{SourcePath: m.SourcePath, SourceAbs: l.job.Abs, SourceIdentity: m.SourceIdentity}
@@ -23,11 +24,13 @@ func (l *LiveFeed) Audit(ctx context.Context, r AuditRequest) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := a.event()
-	if err != nil {
-		return nil, err
+	if a.Census.Pairs > 0 {
+		e, err := a.event()
+		if err != nil {
+			return nil, err
+		}
+		l.rec.post(e)
 	}
-	l.rec.post(e)
 	return a, nil
 }
 

@@ -70,6 +70,7 @@ var ownHints = [paneCount][]hint{
 	PaneWorst:    {{key: "tab"}, {key: "enter"}},
 	PaneClipping: {{key: "o", label: "o", word: "view"}},
 	PaneCompare:  {{key: "o", label: "o", word: "view"}},
+	PaneAudit:    {{key: "p", label: "p", word: "proof"}, {key: "o", label: "o", word: "name"}, {key: "enter", label: "enter", word: "pairs"}},
 	PaneLog:      {{key: "f", label: "f", word: "kinds"}},
 	PaneTensor:   {{key: "right", label: "←→", word: "pages"}},
 }
@@ -105,7 +106,9 @@ func (m *Model) hints() []hint {
 			h.word = "leave"
 		}
 		if j, ok := at[h.key]; ok {
-			own[j].label, own[j].word = h.label, h.word
+			if own[j].word == "" {
+				own[j].label, own[j].word = h.label, h.word
+			}
 			continue
 		}
 		rest = append(rest, h)

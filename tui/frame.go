@@ -264,18 +264,23 @@ type span struct {
 
 // tabLine lists the screens and says where the data come from. Screens that
 // this version lacks are quiet, and only their digits are left where room is
-// scarce.
+// scarce; then the longest names are cut.
 func (m *Model) tabLine(w int) (string, []span) {
 	const least = 30 // what the source and a file name that can be told need
-	line, spans := m.tabs(false)
-	if views.Width(line)+least > w {
-		line, spans = m.tabs(true)
+	line, spans := m.tabs(0)
+	for shorter := 1; shorter <= 2 && views.Width(line)+least > w; shorter++ {
+		line, spans = m.tabs(shorter)
 	}
 	source := m.sourceLine(w - views.Width(line) - 3)
 	return views.Fit(line, w-views.Width(source)-1) + source + " ", spans
 }
 
-func (m *Model) tabs(short bool) (string, []span) {
+// shortNames are the screens' where room is scarcest.
+var shortNames = map[Screen]string{ScreenClipping: "Clip", ScreenLandscape: "Land", ScreenCompare: "Comp"}
+
+// tabs is the line in one of three lengths, 0 the longest.
+func (m *Model) tabs(shorter int) (string, []span) {
+	short := shorter > 0
 	t := m.scene.Theme
 	present := m.screen
 	if len(m.back) > 0 {
@@ -289,6 +294,9 @@ func (m *Model) tabs(short bool) (string, []span) {
 			continue
 		}
 		text := fmt.Sprintf("%d %s", info.screen, info.name)
+		if name := shortNames[info.screen]; name != "" && shorter > 1 && info.screen != present {
+			text = fmt.Sprintf("%d %s", info.screen, name)
+		}
 		style := t.Dim
 		switch {
 		case info.absent != "":

@@ -149,7 +149,7 @@ func TestSmallScreens(t *testing.T) {
 		d.Resize(size.w, size.h)
 		fits(t, d.m.View(), size.w, max(size.h, 1))
 	}
-	d.Resize(0, 0).Sees("1 Map", "Clipping") // no size is known: the smallest common one
+	d.Resize(0, 0).Sees("1 Map", "2 Clip") // no size is known: the smallest common one
 	d.Resize(20, 6).Press("q")
 	fits(t, d.m.View(), 20, 6)
 	d.Sees("enter quit").Press("enter")

@@ -57,7 +57,7 @@ func init() { // breaks the cycle table → help → table
 		{keys: []string{"B"}, label: "B", name: "choose the baseline", group: groupLook, off: (*Model).offOneVariant, run: (*Model).pickBaseline},
 		{keys: []string{"m"}, label: "m", name: "next metric", hint: "metric", group: groupLook, run: (*Model).cycleMetric},
 		{keys: []string{"M"}, label: "M", name: "choose the metric", group: groupLook, run: (*Model).pickMetric},
-		{keys: []string{"p"}, label: "p", name: "next projection", hint: "projection", group: groupLook, off: (*Model).offProjection, run: (*Model).cycleProjection},
+		{keys: []string{"p"}, label: "p", name: "next projection", hint: "projection", group: groupLook, after: true, off: (*Model).offProjection, run: (*Model).cycleProjection},
 		{keys: []string{"L"}, label: "L", name: "lock the colour scale over all variants", group: groupLook, after: true, run: (*Model).toggleLock},
 		{keys: []string{"t"}, label: "t", name: "next theme", group: groupLook, run: (*Model).cycleTheme},
 

@@ -264,7 +264,7 @@ func TestDialogsSayWhatFollows(t *testing.T) {
 		if before != 0 {
 			t.Errorf("%s: %d lines before the first", keys, before)
 		}
-		d.Press("pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown").Sees("↑ ").Misses(" more ─╯")
+		d.Press(slices.Repeat([]string{"pgdown"}, 40)...).Sees("↑ ").Misses(" more ─╯")
 		d.Resize(80, 24)
 		fits(t, d.m.View(), 80, 24)
 	}

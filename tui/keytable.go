@@ -89,6 +89,7 @@ func keyLabel(keys []string) string {
 var steadyHelp = [paneCount]map[string]string{
 	PaneClipping: {"l": "counts: linear or logarithmic", "c": "compare places by another measure", "o": "other view"},
 	PaneCompare:  {"o": "next view", "O": "view before"},
+	PaneAudit:    {"enter": "pairs of the layer, or the tensor", "s": "sort by something else"},
 	PaneLog:      {"f": "kinds of events that are shown"},
 	PaneTensor:   {"l": "counts: linear or logarithmic"},
 }

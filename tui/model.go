@@ -37,6 +37,7 @@ type Model struct {
 	profile termenv.Profile
 	dark    bool
 
+	audit       auditing
 	look        looking
 	projections []string // of the session's tensors
 	walked      int      // the tensor that the walk over the worst ones went to last

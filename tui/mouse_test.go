@@ -12,7 +12,7 @@ import (
 func TestMouse(t *testing.T) {
 	d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), 200, 60)
 	d.ClickOn("2 Clipping").On(ScreenClipping)
-	d.ClickOn("3 Landscape").On(ScreenClipping).Says("Landscape: ")
+	d.ClickOn("3 Landscape").On(ScreenLandscape)
 	d.ClickOn("1 Map").On(ScreenMap)
 	d.ClickOn("nvfp4+mse_ge1 ●")
 	if d.m.scene.Variant != 2 {

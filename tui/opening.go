@@ -83,7 +83,11 @@ func (m *Model) drawOpening() string {
 	lines := make([]string, m.h)
 	lines[m.h/2] = strings.Repeat(" ", (m.w-views.Width(words))/2) + t.Text.Render(words)
 	if !m.layout.Small {
-		tabs, _ := m.tabs(views.Width(words) > m.w || m.w < twoColumns)
+		shorter := 0
+		if m.w < twoColumns {
+			shorter = 2
+		}
+		tabs, _ := m.tabs(shorter)
 		lines[0], lines[1] = " "+t.Title.Render("quantscope"), tabs
 		lines[m.h-1] = views.FitRight(t.Accent.Render("q")+" "+t.Dim.Render("quit")+" ", m.w)
 	}

@@ -26,11 +26,11 @@ func TestScenarioVisit(t *testing.T) {
 	d.WaitIdle().Sees("✓ finished", "720/720").Misses("ETA")
 
 	d.Press("2").On(ScreenClipping)
-	d.Press("3").On(ScreenClipping).Says("Landscape: this version does not")
+	d.Press("3").On(ScreenLandscape)
 	d.Press("4").On(ScreenCompare)
 	d.Press("5").Says("KL: this version does not measure KL divergence yet")
 	d.Press("6").Says("Gates: ")
-	d.Press("7").Says("Audit: ")
+	d.Press("7").On(ScreenAudit)
 	d.Press("8").On(ScreenLog).Sees("all measured")
 	d.Press("1").On(ScreenMap)
 
