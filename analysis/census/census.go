@@ -172,14 +172,13 @@ func (c *counter) group(ctx context.Context, group []partner) error {
 		return nil
 	}
 	members := make([]Member, len(scaled))
-	first, firstDivides := float64(0), divides(scaled[0].module)
+	first, firstDivides := float32(0), divides(scaled[0].module)
 	for i, p := range scaled {
 		stored, err := p.module.Global(ctx)
 		if err != nil {
 			return err
 		}
-		g := float64(stored)
-		if why := noScale(g); why != "" {
+		if why := noScale(stored); why != "" {
 			c.left(p.name, "its second-level scale is %s, so that what servers fuse with it was not compared either", why)
 			return nil
 		}
@@ -188,11 +187,15 @@ func (c *counter) group(ctx context.Context, group []partner) error {
 			return nil
 		}
 		if i == 0 {
-			first = g
+			first = stored
 		}
-		m := Member{Name: p.name, Projection: p.role.Projection, Scale: g, Ratio: g / first}
+		m := Member{Name: p.name, Projection: p.role.Projection, Scale: float64(stored), Ratio: float64(stored / first)}
 		if firstDivides {
-			m.Scale, m.Ratio = 1/g, first/g
+			m.Scale, m.Ratio = 1/m.Scale, float64(first/stored)
+		}
+		if m.Ratio == 0 || math.IsInf(m.Ratio, 0) {
+			c.left(p.name, "its second-level scale is %.4g, that of %s, which servers fuse with it, %.4g: their ratio is no f32 number", stored, scaled[0].name, first)
+			return nil
 		}
 		m.Change = math.Abs(1/m.Ratio - 1)
 		t := p.module.GlobalTensor()
@@ -220,11 +223,11 @@ func (c *counter) add(role topology.Role, g Group) {
 }
 
 // noScale says what a number is that is no scale; "" for one that is.
-func noScale(g float64) string {
+func noScale(g float32) string {
 	switch {
-	case math.IsNaN(g):
+	case g != g:
 		return "NaN"
-	case math.IsInf(g, 0):
+	case math.IsInf(float64(g), 0):
 		return "infinite"
 	case g == 0:
 		return "0"

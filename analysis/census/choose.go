@@ -59,12 +59,12 @@ func (r *run) specOf(m *layout.Module) (spec kernels.Spec, note string) {
 	spec.Method = kernels.Methods(spec.Format)[0]
 	receipt := r.layout.Receipt
 	if receipt.Variant == "" || receipt.Format != spec.Format {
-		return spec, fmt.Sprintf("no receipt says how it was made; requantized by %s", spec.Method)
+		return spec, fmt.Sprintf("no receipt says how it was made, so that requantization is by %s", spec.Method)
 	}
 	c, err := kernels.ConventionByName(receipt.Convention)
 	same := err == nil && (c == kernels.CT || c == kernels.CT32) == divides(m)
 	if !same || !slices.Contains(kernels.Methods(spec.Format), receipt.Method) {
-		return spec, fmt.Sprintf("%s by %s cannot be made again; requantized by %s", receipt.Variant, receipt.Convention, spec.Method)
+		return spec, fmt.Sprintf("%s by %s cannot be made again, so that requantization is by %s", receipt.Variant, receipt.Convention, spec.Method)
 	}
 	spec.Convention, spec.Method = c, receipt.Method
 	return spec, ""

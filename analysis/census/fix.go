@@ -22,7 +22,7 @@ type Fixed struct {
 	Groups      int      `json:"groups"` // that differed
 	Compensated int      `json:"compensated"`
 	Requantized int      `json:"requantized"`
-	Method      string   `json:"method,omitempty"` // of requantization
+	Method      string   `json:"method,omitempty"` // that requantization was weighed with
 	Against     string   `json:"against"`          // what the errors are against: master, or stored
 	Stored      float64  `json:"rel_l2_stored"`    // over all groups that differed, as they were; 0 without a master
 	Written     float64  `json:"rel_l2_written"`   // as they are now
@@ -176,14 +176,13 @@ func (r *run) fixed(out string) *Fixed {
 		again := rel(e2[requantized])
 		f.ByRequant = &again
 	}
-	spec, note := r.specOf(r.jobs[0].modules[0])
-	if f.Requantized > 0 {
-		f.Method = spec.Format + "+" + spec.Method + " by " + spec.Convention.String()
-	}
-	switch {
-	case r.master == nil:
+	if r.master == nil {
 		f.Notes = append(f.Notes, "without a master only compensation is possible, and errors are against what was stored")
-	case note != "" && f.Requantized > 0:
+		return f
+	}
+	spec, note := r.specOf(r.jobs[0].modules[0])
+	f.Method = spec.Format + "+" + spec.Method + " by " + spec.Convention.String()
+	if note != "" {
 		f.Notes = append(f.Notes, note)
 	}
 	return f

@@ -22,7 +22,8 @@ type Report struct {
 }
 
 // Totals count groups of fused projections. A ratio is the other scale over the
-// first one's, as multipliers, so that 1 is equal. Over nothing ratios are
+// first one's, as multipliers, so that 1 is equal: an f32 quotient, which is 1
+// only for scales that are equal. Over nothing ratios are
 // absent from the JSON and 0 here.
 type Totals struct {
 	Pairs     int     `json:"pairs"` // groups of gate and up, or of q, k and v

@@ -348,9 +348,12 @@ func censusLeft(t *textReport, left []census.LeftOut) {
 // censusFixed says what was written and what it lost.
 func censusFixed(t *textReport, doc censusDocument) {
 	f := doc.Fixed
-	noun := doc.Noun(f.Groups)
+	noun, with := doc.Noun(f.Groups), ""
+	if f.Requantized > 0 {
+		with = f.Method
+	}
 	t.line("fixed   %s: %d %s, %d by compensation, %d by requantization%s; %s, %s", views.Clean(f.Out), f.Groups, noun, f.Compensated, f.Requantized,
-		after(" with ", f.Method), counted(f.Files, "file", "files"), formatBytes(f.Bytes))
+		after(" with ", with), counted(f.Files, "file", "files"), formatBytes(f.Bytes))
 	if f.ByComp != nil {
 		line := fmt.Sprintf("rel_l2  over those %s: ", noun)
 		if f.Stored > 0 {

@@ -1,0 +1,506 @@
+package census
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"quantscope/analysis/verify"
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/demo"
+	"quantscope/quant/export"
+	"quantscope/quant/layout"
+)
+
+// fix mends a checkpoint into a new folder; master is a path, or "".
+func fix(t testing.TB, dir, master string, o Options) (out string, rep *Report, f *Fixed) {
+	t.Helper()
+	out = filepath.Join(t.TempDir(), "fixed")
+	rep, f, err := tryFix(t, dir, master, out, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, rep, f
+}
+
+func tryFix(t testing.TB, dir, master, out string, o Options) (*Report, *Fixed, error) {
+	t.Helper()
+	ck, model := open(t, dir)
+	rep, err := Run(t.Context(), ck, model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m *Master
+	if master != "" {
+		from, fm := open(t, master)
+		m = NewMaster(from, fm)
+	}
+	return Fix(t.Context(), rep, ck, model, m, out, o)
+}
+
+// tensors are the bytes of every tensor.
+func tensors(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	ck, _ := open(t, dir)
+	out := map[string]string{}
+	for i := range ck.Tensors {
+		raw := make([]byte, ck.Tensors[i].Size)
+		if err := ck.ReadAt(t.Context(), &ck.Tensors[i], 0, raw); err != nil {
+			t.Fatal(err)
+		}
+		out[ck.Tensors[i].Name] = string(raw)
+	}
+	return out
+}
+
+// changed lists the tensors whose bytes differ, and wants names, types, shapes
+// and places to be the same.
+func changed(t testing.TB, was, is string) []string {
+	t.Helper()
+	a, _ := open(t, was)
+	b, _ := open(t, is)
+	if a.Identity() != b.Identity() {
+		t.Errorf("headers differ")
+	}
+	x, y := tensors(t, was), tensors(t, is)
+	var out []string
+	for name := range x {
+		if x[name] != y[name] {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// sideFiles are the bytes of everything but weights.
+func sideFiles(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".safetensors") {
+			raw, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[e.Name()] = string(raw)
+		}
+	}
+	return out
+}
+
+// After a fix nothing differs, what is served is what is stored, nothing else
+// has changed, and no way that was weighed would have lost less.
+func TestFixOfDemo(t *testing.T) {
+	for _, lay := range []string{layout.ModelOpt, layout.CompressedTensors} {
+		dir := exportDemo(t, "nvfp4", lay, export.PerTensor)
+		shared := tensors(t, exportDemo(t, "nvfp4", lay, export.Shared))
+		for _, master := range []string{demo.Label, ""} {
+			t.Run(lay+" against "+master, func(t *testing.T) {
+				out, rep, f := fix(t, dir, master, Options{})
+				after := census(t, out)
+				if after.Pairs != 80 || after.Differing != 0 || len(after.Left) > 0 || after.Note != "" {
+					t.Fatalf("%+v", after.Totals)
+				}
+				if f.Groups != 80 || f.Compensated+f.Requantized != 80 || (master == "") != (f.Requantized == 0) || f.Out != out {
+					t.Errorf("%+v", f)
+				}
+				allowed, remade := map[string]bool{}, map[string]bool{}
+				fixed, was, is := tensors(t, out), decodedAll(t, dir), decodedAll(t, out)
+				var w2, stored, written float64
+				for _, l := range rep.Layers {
+					for _, g := range l.Groups {
+						names := [2]string{g.Members[0].Name, g.Members[1].Name}
+						for _, name := range names {
+							w := masterOf(t, name)
+							a, b := rel(w, was[name]), rel(w, is[name])
+							n := 0.0
+							for _, x := range w {
+								n += float64(x) * float64(x)
+							}
+							w2, stored, written = w2+n, stored+a*a*n, written+b*b*n
+							allowed[name] = true
+						}
+						c := g.Fix
+						if master != "" {
+							if (c.By == ByRequantization) != (*c.Requantized < c.Compensated) {
+								t.Errorf("%s: %s, %v and %v", names[0], c.By, c.Compensated, *c.Requantized)
+							}
+						} else if c.By != ByCompensation || c.Requantized != nil || c.Stored != nil || c.Compensated > 0.03 {
+							t.Errorf("%s: %+v", names[0], c)
+						}
+						remade[names[0]], remade[names[1]] = c.By == ByRequantization, c.By == ByRequantization
+					}
+				}
+				for name, raw := range fixed {
+					if module, _ := layout.Split(name); remade[module] && raw != shared[name] {
+						t.Errorf("%s is not what an export with shared scales has", name)
+					}
+				}
+				if d := math.Sqrt(written / w2); master != "" && (math.Abs(f.Written-d) > 1e-9 || math.Abs(f.Stored-math.Sqrt(stored/w2)) > 1e-9) {
+					t.Errorf("%v as written, %v as stored; want %v and %v", f.Written, f.Stored, d, math.Sqrt(stored/w2))
+				}
+				if master != "" && (f.Written > *f.ByComp || f.Written > *f.ByRequant) {
+					t.Errorf("%v, %v by compensation, %v by requantization", f.Written, *f.ByComp, *f.ByRequant)
+				}
+				for _, name := range changed(t, dir, out) {
+					module, param := layout.Split(name)
+					if !allowed[module] || master == "" && (param == "weight" || param == "weight_packed") {
+						t.Errorf("%s has changed", name)
+					}
+				}
+				checkSide(t, dir, out, f)
+				checkVerify(t, out, rep, f)
+			})
+		}
+	}
+}
+
+// checkSide wants all files beside the weights as they were, but for the receipt.
+func checkSide(t *testing.T, dir, out string, f *Fixed) {
+	t.Helper()
+	a, b := sideFiles(t, dir), sideFiles(t, out)
+	for name := range a {
+		if name != "config.json" && a[name] != b[name] {
+			t.Errorf("%s differs", name)
+		}
+	}
+	if len(a) != len(b) {
+		t.Errorf("%d files beside the weights, there were %d", len(b), len(a))
+	}
+	type config struct {
+		Quantization struct {
+			Receipt struct {
+				Variant string
+				Globals string `json:"global_scale"`
+				Fixed   struct{ Compensated, Requantized int }
+			} `json:"quantscope"`
+		} `json:"quantization_config"`
+	}
+	var was, is config
+	var wasAll, isAll map[string]any
+	for _, x := range []struct {
+		text string
+		into []any
+	}{{a["config.json"], []any{&was, &wasAll}}, {b["config.json"], []any{&is, &isAll}}} {
+		for _, v := range x.into {
+			if err := json.Unmarshal([]byte(x.text), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r := is.Quantization.Receipt
+	if was.Quantization.Receipt.Globals != "tensor" || r.Globals != "shared" || r.Variant != was.Quantization.Receipt.Variant || r.Fixed.Compensated != f.Compensated || r.Fixed.Requantized != f.Requantized {
+		t.Errorf("receipt %+v, was %+v", r, was.Quantization.Receipt)
+	}
+	for _, all := range []map[string]any{wasAll, isAll} {
+		receipt := all["quantization_config"].(map[string]any)["quantscope"].(map[string]any)
+		delete(receipt, "global_scale")
+		delete(receipt, "fixed")
+	}
+	one, _ := json.Marshal(wasAll)
+	two, _ := json.Marshal(isAll)
+	if !bytes.Equal(one, two) {
+		t.Error("config.json differs in more than the receipt")
+	}
+}
+
+// checkVerify wants the proof of the copy to find nothing but what was
+// compensated.
+func checkVerify(t *testing.T, out string, rep *Report, f *Fixed) {
+	t.Helper()
+	compensated := map[string]bool{}
+	for _, l := range rep.Layers {
+		for _, g := range l.Groups {
+			for _, m := range g.Members {
+				if g.Fix.By == ByCompensation && m.Name != g.Fix.Kept {
+					compensated[m.Name] = true
+				}
+			}
+		}
+	}
+	ck, model := open(t, demo.Label)
+	v, err := verify.Run(t.Context(), ck, model, out, verify.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	for _, p := range v.Problems {
+		module, _ := layout.Split(p.Tensor)
+		said[module] = true
+		if !compensated[module] || p.ID != verify.GlobalDiffers && p.ID != verify.ScalesDiffer && p.ID != verify.CodesDiffer {
+			t.Errorf("%+v", p)
+		}
+	}
+	if len(said) != f.Compensated || v.OK != (f.Compensated == 0) || v.UntouchedIdentical != v.UntouchedTensors {
+		t.Errorf("%d of %d compensated matrices are named; %+v", len(said), f.Compensated, v.Notes)
+	}
+}
+
+// What Prove weighed is not weighed again, and the same is chosen.
+func TestFixAfterProof(t *testing.T) {
+	dir := exportDemo(t, "nvfp4", layout.ModelOpt, export.PerTensor)
+	ck, model := open(t, dir)
+	from, fm := open(t, demo.Label)
+	proven := prove(t, dir, Options{Fix: true})
+	out := filepath.Join(t.TempDir(), "out")
+	rep, f, err := Fix(t.Context(), proven, ck, model, NewMaster(from, fm), out, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, plain, g := fix(t, dir, demo.Label, Options{})
+	if rep.Proof == nil || len(changed(t, out, other)) > 0 || f.Requantized != g.Requantized || f.Written != g.Written || *f.ByComp != *g.ByComp {
+		t.Errorf("%+v, without a proof before %+v", f, g)
+	}
+	if plain.Proof != nil {
+		t.Error("a proof without one")
+	}
+}
+
+// A receipt says how members are made again; without one, or with one that is
+// not known, they are rounded to nearest, and that is said. Without one no byte
+// of the config changes.
+func TestFixByReceipt(t *testing.T) {
+	edit := func(t *testing.T, dir string, change func(receipt map[string]any) map[string]any) {
+		t.Helper()
+		path := filepath.Join(dir, "config.json")
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all map[string]any
+		if err := json.Unmarshal(raw, &all); err != nil {
+			t.Fatal(err)
+		}
+		q := all["quantization_config"].(map[string]any)
+		if r := change(q["quantscope"].(map[string]any)); r != nil {
+			q["quantscope"] = r
+		} else {
+			delete(q, "quantscope")
+		}
+		if raw, err = json.Marshal(all); err == nil {
+			err = os.WriteFile(path, raw, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, method, note string
+		change             func(map[string]any) map[string]any
+	}{
+		{"as it is", "nvfp4+mse by modelopt", "", func(r map[string]any) map[string]any { return r }},
+		{"none", "nvfp4+rtn by modelopt", "no receipt", func(map[string]any) map[string]any { return nil }},
+		{"an unknown method", "nvfp4+rtn by modelopt", "cannot be made again", func(r map[string]any) map[string]any { r["method"] = "gptq"; return r }},
+		{"another layout's arithmetic", "nvfp4+rtn by modelopt", "cannot be made again", func(r map[string]any) map[string]any { r["convention"] = "ct"; return r }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := exportDemo(t, "nvfp4+mse", layout.ModelOpt, export.PerTensor)
+			edit(t, dir, c.change)
+			out, _, f := fix(t, dir, demo.Label, Options{})
+			if f.Method != c.method {
+				t.Errorf("by %s, want %s", f.Method, c.method)
+			}
+			if notes := strings.Join(f.Notes, "; "); c.note == "" && notes != "" || !strings.Contains(notes, c.note) {
+				t.Errorf("notes %q, want %q", notes, c.note)
+			}
+			if after := census(t, out); after.Differing != 0 {
+				t.Errorf("%+v", after.Totals)
+			}
+			same := sideFiles(t, dir)["config.json"] == sideFiles(t, out)["config.json"]
+			if same != (c.name == "none") {
+				t.Errorf("config unchanged: %t", same)
+			}
+		})
+	}
+}
+
+// Members in different shards, and a member's fields in different shards, come
+// out as they do from one file.
+func TestFixAcrossShards(t *testing.T) {
+	const m = "model.layers.0.mlp."
+	gate, up := floats(16*64, 1, 0.02), floats(16*64, 2, 0.03)
+	g := packed(t, m+"gate_proj", layout.CompressedTensors, gate, 16, 64, 0)
+	u := packed(t, m+"up_proj", layout.CompressedTensors, up, 16, 64, 0)
+	master := writeFiles(t, "", []stored{bf16(t, m+"gate_proj.weight", gate, 16, 64), bf16(t, m+"up_proj.weight", up, 16, 64)})
+	one := writeFiles(t, "", slices.Concat(g, u))
+	many := writeFiles(t, "", g[:1], append(slices.Clone(g[1:]), u[2]), u[:1], u[1:2])
+	for _, against := range []string{"", master} {
+		a, _, fa := fix(t, one, against, Options{})
+		b, _, fb := fix(t, many, against, Options{})
+		x, y := tensors(t, a), tensors(t, b)
+		for name := range x {
+			if x[name] != y[name] {
+				t.Errorf("against %q: %s differs", against, name)
+			}
+		}
+		if fa.Groups != 1 || fa.Written != fb.Written || census(t, b).Differing != 0 {
+			t.Errorf("%+v and %+v", fa, fb)
+		}
+	}
+}
+
+// Three members are mended together, and what has the first's scale already
+// stays where its scale is kept.
+func TestFixOfAttention(t *testing.T) {
+	const a = "model.layers.0.self_attn."
+	var shard, plain []stored
+	for i, c := range []struct {
+		name  string
+		scale float32
+	}{{"q_proj", 1.0 / 1024}, {"k_proj", 1.0 / 1024}, {"v_proj", 1.0 / 700}} {
+		w := floats(16*64, uint64(i), 0.2)
+		shard = append(shard, packed(t, a+c.name, layout.ModelOpt, w, 16, 64, c.scale)...)
+		plain = append(plain, bf16(t, a+c.name+".weight", w, 16, 64))
+	}
+	dir := writeFiles(t, "", shard)
+	rep := census(t, dir)
+	if rep.Differing != 1 || rep.Noun(1) != "group" || rep.Layers[0].Set != "q, k and v" {
+		t.Fatalf("%+v", rep)
+	}
+	for _, master := range []string{"", writeFiles(t, "", plain)} {
+		out, rep, f := fix(t, dir, master, Options{})
+		if census(t, out).Differing != 0 || f.Groups != 1 {
+			t.Errorf("%+v", f)
+		}
+		if c := rep.Layers[0].Groups[0].Fix; c.By == ByCompensation {
+			for _, name := range changed(t, dir, out) {
+				if module, _ := layout.Split(name); module == c.Kept {
+					t.Errorf("%s has changed, whose scale is kept", name)
+				}
+			}
+		}
+	}
+}
+
+// Experts that share one second-level scale among them can only take gate's: the
+// choice of one is that of all.
+func TestFixOfTiedScales(t *testing.T) {
+	dir := stackedExperts(t, []float32{1e-4}, []float32{1.5e-4})
+	if rep := census(t, dir); rep.Pairs != 3 || rep.Differing != 3 {
+		t.Fatalf("%+v", rep)
+	}
+	out, rep, f := fix(t, dir, "", Options{})
+	if after := census(t, out); after.Pairs != 3 || after.Differing != 0 || f.Compensated != 3 {
+		t.Errorf("%+v, %+v", after, f)
+	}
+	for _, g := range rep.Layers[0].Groups {
+		if g.Fix.Kept != g.Members[0].Name {
+			t.Errorf("%+v", g.Fix)
+		}
+	}
+	if got := changed(t, dir, out); !slices.Equal(got, []string{"model.layers.0.mlp.experts.up_proj.weight_scale", "model.layers.0.mlp.experts.up_proj.weight_scale_2"}) {
+		t.Errorf("%q has changed", got)
+	}
+	// Each with its own: only those of the pair that differs change.
+	dir = stackedExperts(t, []float32{1e-4, 2e-4, 3e-4}, []float32{1e-4, 2.6e-4, 3e-4})
+	out, rep, _ = fix(t, dir, "", Options{})
+	kept := rep.Layers[0].Groups[1].Fix.Kept
+	for _, e := range []int{0, 1, 2} {
+		for _, proj := range []string{"gate_proj", "up_proj"} {
+			name := "model.layers.0.mlp.experts." + proj + "[" + string(rune('0'+e)) + "]"
+			same := slices.Equal(decoded(t, dir, name), decoded(t, out, name))
+			if same != (e != 1 || name == kept) {
+				t.Errorf("%s is the same: %t", name, same)
+			}
+		}
+	}
+}
+
+// What has nothing to mend, what was not made of the master, and folders that
+// cannot be written to are refused before anything is written.
+func TestFixRefuses(t *testing.T) {
+	dir := exportDemo(t, "nvfp4", layout.ModelOpt, export.PerTensor)
+	other := func(t *testing.T) string { // the demo's names with other weights
+		from, _ := open(t, demo.Label)
+		var shard []stored
+		for i := range from.Tensors {
+			x := &from.Tensors[i]
+			if strings.HasSuffix(x.Name, "_proj.weight") && x.DType == checkpoint.BF16 {
+				shard = append(shard, bf16(t, x.Name, floats(int(x.Elements()), uint64(i), 0.02), x.Shape...))
+			}
+		}
+		return writeFiles(t, string(from.Config), shard)
+	}
+	for _, c := range []struct {
+		name, dir, master, out string
+		want                   error
+	}{
+		{"nothing quantized", casePath("C26-fused-experts"), "", "", ErrNothing},
+		{"no pairs", casePath("C25-two-conventions", "divisor"), "", "", ErrNothing},
+		{"another master", dir, other(t), "", ErrMaster},
+		{"the source", dir, "", dir, export.ErrOutput},
+		{"the master", dir, "", casePath(), export.ErrOutput},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := c.out
+			if out == "" {
+				out = filepath.Join(t.TempDir(), "out")
+			}
+			before, _ := os.ReadDir(out)
+			_, _, err := tryFix(t, c.dir, c.master, out, Options{})
+			if !errors.Is(err, c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if now, _ := os.ReadDir(out); len(now) != len(before) {
+				t.Errorf("%d files in %s, there were %d", len(now), out, len(before))
+			}
+		})
+	}
+	t.Run("a changed source", func(t *testing.T) {
+		dir := exportDemo(t, "nvfp4", layout.ModelOpt, export.PerTensor)
+		ck, model := open(t, dir)
+		rep, err := Run(t.Context(), ck, model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		path := filepath.Join(dir, ck.Files[1].Name)
+		_, _, err = Fix(t.Context(), rep, ck, model, nil, out, Options{Progress: func(p Progress) {
+			if p.What == out { // while it is written
+				raw, err := os.ReadFile(path)
+				if err == nil {
+					err = os.WriteFile(path, append(raw, 0), 0o666)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}})
+		var file *checkpoint.FileError
+		if !errors.As(err, &file) {
+			t.Errorf("%v", err)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Error("the copy of a source that changed is left")
+		}
+	})
+}
+
+// A checkpoint in which nothing differs is copied as it stands.
+func TestFixOfACleanOne(t *testing.T) {
+	dir := exportDemo(t, "nvfp4", layout.ModelOpt, export.Shared)
+	out, _, f := fix(t, dir, demo.Label, Options{})
+	if got := changed(t, dir, out); len(got) > 0 || f.Groups != 0 || !strings.Contains(strings.Join(f.Notes, ""), "nothing differs") {
+		t.Errorf("%q has changed; %+v", got, f)
+	}
+	a, b := sideFiles(t, dir), sideFiles(t, out)
+	for name := range a {
+		if a[name] != b[name] {
+			t.Errorf("%s differs", name)
+		}
+	}
+	if _, err := json.Marshal(f); err != nil {
+		t.Error(err)
+	}
+}
