@@ -76,6 +76,9 @@ func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, o
 		digests: knownDigests(st, len(job.Tensors)), again: map[pair]Record{},
 		gate: newGate(), kick: make(chan struct{}, 1), idle: make(chan struct{}), left: make(chan struct{}),
 	}
+	for t, d := range job.expect {
+		e.digests[t] = e.digests[t].or(d)
+	}
 	e.rowSource, _ = job.Source.(rowSource)
 	e.piece = int(max(min(pieceBytes, e.share/2), 1))
 	e.ctx, e.halt = context.WithCancelCause(ctx)

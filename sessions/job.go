@@ -20,6 +20,7 @@ type Job struct {
 	Parse    func(name string) (Quantizer, error)
 
 	part   *partJSON  // nil: all of the checkpoint
+	expect []digest   // by tensor: of weights that must be these; nil: none is known
 	shared *sharing   // nil: each tensor has its own global scale
 	export *exporting // nil: nothing is written but the session
 }

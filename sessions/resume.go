@@ -23,6 +23,7 @@ const (
 	SettingNumerics    = "numerics"
 	SettingGlobalScale = "global scale"
 	SettingPart        = "part"
+	SettingSample      = "sample"
 )
 
 var settings = []setting{
@@ -31,6 +32,7 @@ var settings = []setting{
 	{SettingConvention, false},
 	{SettingGlobalScale, false}, // over what it is taken; older files have tensor and do not say so
 	{SettingPart, false},
+	{SettingSample, false},   // which tensors of a base session, and how they were drawn; "" for all
 	{SettingNumerics, false}, // version of the kernels' arithmetic
 	{"tensors", false},
 	{"variants", true}, // more may be added

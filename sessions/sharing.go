@@ -14,6 +14,7 @@ type sharing struct {
 	set   kernels.Set
 	src   *storedSource // all matrices of the checkpoint that are measured
 	first int           // matrix that is the job's tensor 0
+	picks []int         // matrices that are the job's tensors, where they do not follow one another; else nil
 	group []int         // of a matrix, −1 for one without partners
 	all   []fused
 }
@@ -45,15 +46,15 @@ func newSharing(set kernels.Set, src *storedSource, first int) *sharing {
 // amax is the largest magnitude that a tensor's global scale is taken from; own
 // is the tensor's. Partners are read only to look at them, once.
 func (s *sharing) amax(ctx context.Context, format string, t int, own float32) (float32, error) {
-	if s == nil || !export.SharesGlobal(format) || s.group[s.first+t] < 0 {
+	if s == nil || !export.SharesGlobal(format) || s.group[s.matrix(t)] < 0 {
 		return own, nil
 	}
-	g := &s.all[s.group[s.first+t]]
+	g := &s.all[s.group[s.matrix(t)]]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	largest := float32(0)
 	for i, m := range g.members {
-		if m == s.first+t {
+		if m == s.matrix(t) {
 			g.amax[i] = own
 		}
 		if g.amax[i] < 0 {
@@ -66,6 +67,14 @@ func (s *sharing) amax(ctx context.Context, format string, t int, own float32) (
 		largest = max(largest, g.amax[i])
 	}
 	return largest, nil
+}
+
+// matrix is which one is a tensor of the job.
+func (s *sharing) matrix(t int) int {
+	if s.picks != nil {
+		return s.picks[t]
+	}
+	return s.first + t
 }
 
 // look reads a matrix for its largest magnitude.

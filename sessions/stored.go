@@ -50,6 +50,15 @@ func (s *storedSource) cut(from, n int) *storedSource {
 	return &storedSource{ck: s.ck, matrices: s.matrices[from : from+n], tensor: s.tensor[from : from+n]}
 }
 
+// pick is a source of some matrices, in the order given, over the same files.
+func (s *storedSource) pick(which []int) *storedSource {
+	p := &storedSource{ck: s.ck}
+	for _, i := range which {
+		p.matrices, p.tensor = append(p.matrices, s.matrices[i]), append(p.tensor, s.tensor[i])
+	}
+	return p
+}
+
 func (s *storedSource) tensors() []Tensor {
 	out := make([]Tensor, len(s.matrices))
 	for i, m := range s.matrices {

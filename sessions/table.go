@@ -61,6 +61,7 @@ func (s *State) arm(v int, items []landscape.Item) landscape.Arm {
 			a.Samples[i] = landscape.Sample{
 				State: landscape.Measured, Rel2: r.Rel2, RelL2: r.RelL2, Cos: r.Cos, W2: r.W2, E2: r.E2,
 				Blocks: r.Blocks, ScaleHigh: r.ScaleHigh, ScaleLow: r.ScaleLow, Shallow: r.Shallow, Deep: r.Deep,
+				ShallowL2: r.ShallowL2, DeepL2: r.DeepL2,
 			}
 			items[i].Amax = r.Amax
 			if !math.IsNaN(r.Std) { // an older record does not know it, and another may

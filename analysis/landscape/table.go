@@ -35,8 +35,9 @@ type Sample struct {
 	Rel2, RelL2, Cos float64
 	W2, E2           float64 // Σw², Σ(w−q)²
 
-	Blocks, ScaleHigh, ScaleLow int64 // clamped block scales by end
-	Shallow, Deep               int64 // clipped blocks
+	Blocks, ScaleHigh, ScaleLow int64   // clamped block scales by end
+	Shallow, Deep               int64   // clipped blocks
+	ShallowL2, DeepL2           float64 // shares of W2 in the clipped elements of such blocks
 }
 
 // Arm is a variant that was measured, or one that keeps the source's weights.
