@@ -47,6 +47,10 @@ func outcome(m Metric, pairs []pair) Outcome {
 			o.Change = landscape.Undefined("the mean of A is 0")
 			return o
 		}
+		if math.IsInf(o.Change.V, 0) {
+			o.Change = landscape.Undefined(outOfRange)
+			return o
+		}
 		if meanA != 0 {
 			ratio, scale, centre = meanB/meanA, math.Abs(meanA), 0
 		}

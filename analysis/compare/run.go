@@ -105,8 +105,11 @@ func wilcoxon(pairs []pair) Wilcoxon {
 	return w
 }
 
-// noPairs is why there is no statistic.
-const noPairs = "no tensor is measured on both sides"
+// Why there is no statistic.
+const (
+	noPairs    = "no tensor is measured on both sides"
+	outOfRange = "it is out of the range of figures"
+)
 
 func median(changes []float64) landscape.Value {
 	if len(changes) == 0 {
@@ -127,7 +130,7 @@ func regressions(in *Input, pairs []pair, most int) []Regression {
 	for _, p := range pairs {
 		if (p.b-p.a)*float64(in.Metric.Worse) > 0 {
 			l := loss{pair: p, step: in.Metric.step(p.a, p.b)}
-			if l.badness = l.step * float64(in.Metric.Worse); math.IsNaN(l.step) {
+			if l.badness = l.step * float64(in.Metric.Worse); !isFinite(l.step) {
 				l.badness = math.Inf(1)
 			}
 			losses = append(losses, l)
@@ -138,8 +141,11 @@ func regressions(in *Input, pairs []pair, most int) []Regression {
 	for _, l := range losses[:max(0, min(len(losses), most))] {
 		it := &in.Items[l.item]
 		change := landscape.Exact(l.step)
-		if math.IsNaN(l.step) {
+		switch {
+		case math.IsNaN(l.step):
 			change = landscape.Undefined("A is 0")
+		case math.IsInf(l.step, 0):
+			change = landscape.Undefined(outOfRange)
 		}
 		out = append(out, Regression{l.item, it.Name, layerName(it.Role), projectionName(it.Role), l.a, l.b, change})
 	}
