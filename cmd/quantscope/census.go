@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,15 +15,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"quantscope/analysis/census"
+	"quantscope/analysis/lint"
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/demo"
 	"quantscope/quant/export"
 	"quantscope/quant/topology"
+	"quantscope/sessions"
 	"quantscope/views"
 )
 
 // censusFlags are the flags of census.
 type censusFlags struct {
 	against, fix   string
+	session        string
 	worst, threads int
 	json           bool
 }
@@ -47,6 +52,7 @@ judge: the exit code is 0 whatever it finds; lint is the gate.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.against, "against", "", "checkpoint that it was made of: prove on its weights what differing scales do; may be demo")
 	fl.StringVar(&f.fix, "fix", "", "folder to write a copy to in which what servers fuse shares one scale")
+	fl.StringVar(&f.session, "session", "", "session to keep the census in, so that a replay of it shows it")
 	fl.IntVar(&f.worst, "worst", 10, "how many of what differs to list")
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
@@ -85,6 +91,11 @@ func censusOf(ctx context.Context, std streams, path string, f censusFlags) erro
 	if doc.Report, err = census.Run(ctx, ck, model); err != nil {
 		return censusError(path, err)
 	}
+	if f.session != "" {
+		if err := present(f.session); err != nil {
+			return err
+		}
+	}
 	if f.fix != "" { // before the long work
 		if err := export.Vacant(ck, f.fix); err != nil {
 			return censusError(path, err)
@@ -103,6 +114,11 @@ func censusOf(ctx context.Context, std streams, path string, f censusFlags) erro
 			return censusError(path, err)
 		}
 	}
+	if f.session != "" {
+		if err := recordCensus(ctx, f, path, ck, model, doc.Report); err != nil {
+			return err
+		}
+	}
 	if f.fix != "" {
 		p.begin("writing")
 		doc.Report, doc.Fixed, err = census.Fix(ctx, doc.Report, ck, model, master, f.fix, o)
@@ -118,6 +134,24 @@ func censusOf(ctx context.Context, std streams, path string, f censusFlags) erro
 		return printJSON(std.out, doc)
 	}
 	return printCensus(std, doc, f.worst)
+}
+
+// recordCensus keeps a census, with what lint finds, in a session.
+func recordCensus(ctx context.Context, f censusFlags, path string, ck *checkpoint.Checkpoint, model *topology.Model, rep *census.Report) error {
+	found, err := lint.Run(ctx, ck, model)
+	if err != nil {
+		return err
+	}
+	a := sessions.Audit{Path: path, Master: f.against, Census: rep, Findings: found}
+	for _, name := range []*string{&a.Path, &a.Master} {
+		if *name == "" || *name == demo.Label {
+			continue
+		}
+		if *name, err = filepath.Abs(*name); err != nil {
+			return environment(err)
+		}
+	}
+	return sessions.RecordAudit(f.session, a)
 }
 
 // unproven says why nothing could be held against the master.
