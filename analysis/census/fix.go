@@ -61,6 +61,7 @@ func Fix(ctx context.Context, rep *Report, ck *checkpoint.Checkpoint, model *top
 	if err := r.decide(ctx); err != nil {
 		return nil, nil, err
 	}
+	r.sortLeft()
 	if err := r.related(); err != nil {
 		return nil, nil, err
 	}

@@ -267,6 +267,43 @@ func TestFixAfterProof(t *testing.T) {
 	}
 }
 
+// A group that the master lacks is listed once and mended by what is stored, the
+// others by the master.
+func TestFixWithPartOfAMaster(t *testing.T) {
+	const a, b = "model.layers.0.mlp.", "model.layers.1.mlp."
+	var shard, plain []stored
+	for i, name := range []string{a + "gate_proj", a + "up_proj", b + "gate_proj", b + "up_proj"} {
+		w := floats(16*64, uint64(i+1), 0.02*float64(i+1))
+		shard = append(shard, packed(t, name, layout.ModelOpt, w, 16, 64, 0)...)
+		if name != b+"up_proj" {
+			plain = append(plain, bf16(t, name+".weight", w, 16, 64))
+		}
+	}
+	dir, master := writeFiles(t, "", shard), writeFiles(t, "", plain)
+	ck, model := open(t, dir)
+	from, fm := open(t, master)
+	m := NewMaster(from, fm)
+	rep, err := Run(t.Context(), ck, model)
+	if err == nil {
+		rep, err = Prove(t.Context(), rep, ck, model, m, Options{Fix: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	rep, f, err := Fix(t.Context(), rep, ck, model, m, out, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Left) != 1 || rep.Left[0].Name != b+"up_proj" || census(t, out).Differing != 0 || rep.Proof.Members != 1 {
+		t.Errorf("%+v, %+v", rep.Left, rep.Proof)
+	}
+	one, two := rep.Layers[0].Groups[0].Fix, rep.Layers[1].Groups[0].Fix
+	if one.Against != "master" || one.Requantized == nil || two.Against != "stored" || two.By != ByCompensation || f.ByRequant != nil || !strings.Contains(f.Against, "stored where") {
+		t.Errorf("%+v, %+v, %+v", one, two, f)
+	}
+}
+
 // A receipt says how members are made again; without one, or with one that is
 // not known, they are rounded to nearest, and that is said. Without one no byte
 // of the config changes.

@@ -181,10 +181,20 @@ func (r *run) progress(n int64, what string) {
 	}
 }
 
-func (r *run) left(l ...LeftOut) {
+// left lists what cannot be compared, once.
+func (r *run) left(list ...LeftOut) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rep.Left = append(r.rep.Left, l...)
+	for _, l := range list {
+		if !slices.Contains(r.rep.Left, l) {
+			r.rep.Left = append(r.rep.Left, l)
+		}
+	}
+}
+
+// sortLeft gives what was listed by many workers an order.
+func (r *run) sortLeft() {
+	slices.SortStableFunc(r.rep.Left[r.listed:], func(a, b LeftOut) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // members puts a group on the scales. left says which of them cannot be held
@@ -269,7 +279,7 @@ func (m *member) proof() Proof {
 
 // sum brings the proofs of each layer, and of all, together.
 func (r *run) sum() {
-	slices.SortStableFunc(r.rep.Left[r.listed:], func(a, b LeftOut) int { return strings.Compare(a.Name, b.Name) })
+	r.sortLeft()
 	all := new(ProofSum)
 	for i := range r.rep.Layers {
 		of := new(ProofSum)
