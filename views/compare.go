@@ -14,9 +14,10 @@ import (
 // from A to B; the table says it in figures, paired by tensor. Tensors that one
 // side lacks are left out and counted.
 type Compare struct {
-	scene *Scene
-	w, h  int
-	part  comparePart // what a small screen shows
+	scene  *Scene
+	w, h   int
+	part   comparePart // what a small screen shows
+	places bool        // a middling one shows the table of places instead of the spread
 
 	pairs pairs
 	key   compareKey // what pairs were read for
@@ -160,7 +161,7 @@ func (p *Compare) fill() {
 }
 
 func (p *Compare) layout() compareLayout {
-	return arrangeCompare(p.w, p.h, p.pairs.places.layers(), p.part)
+	return arrangeCompare(p.w, p.h, p.pairs.places.layers(), p.part, p.places)
 }
 
 // mapParts shares the lines of a map's part: a title, the map, a legend.
@@ -175,7 +176,12 @@ func mapParts(h int) (lines int, legend bool) {
 func (p *Compare) Keys() []Key {
 	other := Key{Keys: []string{"o"}, Label: "o", Help: "other view: " + comparePartNames[(p.part+1)%compareParts]}
 	back := Key{Keys: []string{"O"}, Label: "O", Help: "view before"}
-	if !p.layout().small {
+	switch l := p.layout(); {
+	case l.shared && p.places:
+		other.Help = "other view: " + comparePartNames[compareSpread]
+	case l.shared:
+		other.Help = "other view: " + comparePartNames[comparePlaces]
+	case !l.small:
 		other.Disabled, back.Disabled = "everything is on the screen", "everything is on the screen"
 	}
 	swap := Key{Keys: []string{"x"}, Label: "x", Help: "swap A and B"}
@@ -211,7 +217,12 @@ func (p *Compare) HandleKey(k tea.KeyMsg) (bool, tea.Cmd) {
 		p.refresh()
 		return p.nextRegression(), nil
 	case "o", "O":
-		if !p.layout().small {
+		switch l := p.layout(); {
+		case l.shared:
+			p.places = !p.places
+			p.version++
+			return true, nil
+		case !l.small:
 			return false, nil
 		}
 		step := comparePart(1)

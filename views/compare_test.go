@@ -56,7 +56,7 @@ func TestCompareGolden(t *testing.T) {
 func TestArrangeCompare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(-1, 300).Draw(t, "w"), rapid.IntRange(-1, 120).Draw(t, "h")
-		l := arrangeCompare(w, h, rapid.IntRange(0, 100).Draw(t, "rows"), comparePart(rapid.IntRange(0, int(compareParts)-1).Draw(t, "part")))
+		l := arrangeCompare(w, h, rapid.IntRange(0, 100).Draw(t, "rows"), comparePart(rapid.IntRange(0, int(compareParts)-1).Draw(t, "part")), rapid.Bool().Draw(t, "places"))
 		rects := append([]rect{l.head, l.cursor}, l.parts[:]...)
 		for i, a := range rects {
 			if a.w < 0 || a.h < 0 {

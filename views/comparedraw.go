@@ -105,8 +105,8 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 		}
 	}
 	outcome += fmt.Sprintf("  mean rel2 %s  p %s", relative(o.rel2.Change()), pValue(o.test.Log10P))
-	if size := sizeChange(a, b); a.BitsPerWeight != b.BitsPerWeight && size != "–" {
-		short, _, _ := strings.Cut(size, " (")
+	if short := relative(o.sizeChange(a, b)); a.BitsPerWeight != b.BitsPerWeight && short != "–" {
+		size := short + " (" + o.sizeWords() + ")"
 		who += fitting(r.w-Width(who), th.Dim.Render("   size ")+size, th.Dim.Render("   size ")+short, "")
 	}
 	if !p.layout().small {
@@ -133,8 +133,11 @@ func compareSentence(a, b *sessions.Variant, o *comparison, metric string) strin
 		verb = "raises"
 	}
 	text := fmt.Sprintf("%s %s mean rel2 by %s against %s", Clean(b.Name), verb, strings.TrimLeft(relative(change), "+−"), Clean(a.Name))
-	if size := sizeChange(a, b); a.BitsPerWeight != b.BitsPerWeight && size != "–" {
+	if size := relative(o.sizeChange(a, b)); a.BitsPerWeight != b.BitsPerWeight && size != "–" {
 		text += " at size " + size
+		if words := o.sizeWords(); words != "–" {
+			text += " (" + words + ")"
+		}
 	}
 	if n := o.by.Wins + o.by.Ties + o.by.Losses; n > 0 {
 		text += fmt.Sprintf("; by %s it is better on %s of %s", metric, thousands(o.by.Wins), plural(n, "tensor"))

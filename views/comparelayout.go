@@ -35,14 +35,17 @@ var comparePartNames = [compareParts]string{
 // Parts never overlap. small says that one part is shown at a time.
 type compareLayout struct {
 	small  bool
+	shared bool // spread and places share a place
 	head   rect // one line: who is compared, and the outcome
 	cursor rect // what is under the cursor
 	parts  [compareParts]rect
 }
 
 // arrangeCompare is pure: drawing and mouse read the same layout. rows is the
-// number of rows of the maps, which take no more lines than they can use.
-func arrangeCompare(w, h, rows int, only comparePart) compareLayout {
+// number of rows of the maps, which take no more lines than they can use. only is
+// what a small screen shows, places that the table of places has the place that
+// it shares with the spread.
+func arrangeCompare(w, h, rows int, only comparePart, places bool) compareLayout {
 	var l compareLayout
 	w, h = max(w, 0), max(h, 0)
 	const gap = 3
@@ -89,8 +92,13 @@ func arrangeCompare(w, h, rows int, only comparePart) compareLayout {
 		return l
 	}
 	half := (left - gap) / 2
+	l.shared = true
 	l.parts[compareScatter] = rect{0, below, half, rest}
-	l.parts[compareSpread] = rect{half + gap, below, left - half - gap, rest}
+	beside := compareSpread
+	if places {
+		beside = comparePlaces
+	}
+	l.parts[beside] = rect{half + gap, below, left - half - gap, rest}
 	return l
 }
 

@@ -79,6 +79,9 @@ type comparison struct {
 	rel2    stats.Paired
 	test    stats.SignedRank // of the differences b − a of the metric
 
+	rel2Reach float64 // of the change of mean rel2: half of its interval, a share; NaN where there is none
+
+	bytesA, bytesB                 int64 // of what is shown, measured or not; -1 where they are not known
 	deepA, deepB, blocksA, blocksB int64
 	low, median, high              float64 // of the changes
 	undefined                      int     // pairs whose change is not defined
@@ -104,6 +107,8 @@ type pairs struct {
 	states  []CellState
 	places  places
 
+	sizesA, sizesB []int64 // bytes by tensor; nil where they are not known
+
 	keys, sorting      []uint64
 	finite             []float64 // changes that are defined
 	scatterA, scatterB []float64
@@ -118,6 +123,7 @@ func (p *pairs) rebuild(state *sessions.State, a, b int, m Metric) {
 		p.places = newPlaces(state.Tensors)
 	}
 	p.left, p.right = newColumn(n), newColumn(n)
+	p.sizesA, p.sizesB = sizes(state, a), sizes(state, b)
 	p.changes, p.states = make([]float64, n), make([]CellState, n)
 	p.keys, p.sorting = make([]uint64, 0, n), make([]uint64, n)
 	p.finite = make([]float64, 0, n)
@@ -176,6 +182,7 @@ func (p *pairs) compute(f Filter, projection string, worst int) {
 			continue
 		}
 		o.total++
+		o.addSizes(sizeOf(p.sizesA, t), sizeOf(p.sizesB, t))
 		if p.states[t] == NotYet {
 			o.missing++
 			continue
@@ -185,6 +192,7 @@ func (p *pairs) compute(f Filter, projection string, worst int) {
 	stats.SortKeys(p.keys, p.sorting)
 	o.test = stats.WilcoxonKeys(p.keys, stats.Options{})
 	o.scale = SymmetricScale(p.finite)
+	o.rel2Reach = p.rel2Reach(func(t int) bool { return f.Shows(t) && (only < 0 || int(p.places.projection[t]) == only) })
 	o.low, o.median, o.high = math.NaN(), math.NaN(), math.NaN()
 	if n := len(p.finite); n > 0 {
 		o.low, o.high = slices.Min(p.finite), slices.Max(p.finite)

@@ -47,6 +47,15 @@ func relative(change float64) string {
 	return signed("%+.1f", 100*change) + " %"
 }
 
+// relativeWithin is a relative change with half of its interval, as far as that
+// is known.
+func relativeWithin(change, reach float64) string {
+	if !isNumber(change) || !isNumber(reach) {
+		return relative(change)
+	}
+	return signed("%+.1f", 100*change) + number(" ± %.1f %%", 100*reach)
+}
+
 // coverage says how many pairs there are: n = 180 of 240 pairs so far.
 func (o *comparison) coverage() string {
 	if o.missing == 0 {
@@ -56,7 +65,7 @@ func (o *comparison) coverage() string {
 }
 
 // pairedLines is the height of the paired table.
-const pairedLines = 14
+const pairedLines = 15
 
 // pairedTable is the outcome over all pairs.
 func pairedTable(th *Theme, p *pairs, a, b *sessions.Variant, w int) []string {
@@ -79,7 +88,7 @@ func pairedTable(th *Theme, p *pairs, a, b *sessions.Variant, w int) []string {
 	} else {
 		lines = append(lines, count("wins B", by.Wins), count("ties", by.Ties), count("losses", by.Losses))
 	}
-	lines = append(lines, winBar(th, by, w), row("mean rel2", relative(o.rel2.Change())))
+	lines = append(lines, winBar(th, by, w), row("mean rel2, 95 %", relativeWithin(o.rel2.Change(), o.rel2Reach)))
 	unit := p.change.unit
 	if unit != "" {
 		unit = " " + unit
@@ -88,7 +97,8 @@ func pairedTable(th *Theme, p *pairs, a, b *sessions.Variant, w int) []string {
 		row("median change", signed(p.change.format, o.median)+unit),
 		row("span", signed(p.change.format, o.low)+" … "+signed(p.change.format, o.high)+unit),
 		row("Wilcoxon p, two-sided", pValue(o.test.Log10P)),
-		row("size", sizeChange(a, b)),
+		row("size", o.sizeWords()+FitRight(relative(o.sizeChange(a, b)), 10)),
+		row("bits per weight", bitsWords(a, b)),
 		row("deep clips", percent(share(o.deepA, o.blocksA))+" → "+percent(share(o.deepB, o.blocksB))+" %"),
 		row("not measured yet", thousands(o.missing)),
 		row("no finite figure", thousands(by.LeftOut)),
@@ -97,15 +107,6 @@ func pairedTable(th *Theme, p *pairs, a, b *sessions.Variant, w int) []string {
 		lines = append(lines, row("no change from 0 defined", thousands(o.undefined)))
 	}
 	return lines
-}
-
-// sizeChange compares bits per weight.
-func sizeChange(a, b *sessions.Variant) string {
-	change := stats.RelativeChange(a.BitsPerWeight, b.BitsPerWeight)
-	if !(a.BitsPerWeight > 0) || !isNumber(change) {
-		return "–"
-	}
-	return fmt.Sprintf("%s (%.4g → %.4g b/w)", relative(change), a.BitsPerWeight, b.BitsPerWeight)
 }
 
 // winBar is the shares of wins, ties and losses in w cells.

@@ -229,7 +229,7 @@ func TestCompareSaysTheSize(t *testing.T) {
 	for _, c := range []struct {
 		b    int
 		want string
-	}{{1, "size +77.8 % (4.5 → 8 b/w)"}, {2, ""}} {
+	}{{1, "size +77.7 % (111 kB → 197 kB)"}, {2, ""}} {
 		s.SetBaseline(0)
 		s.SetVariant(c.b)
 		for _, size := range [][2]int{{78, 19}, {118, 31}} {
