@@ -1,296 +1,267 @@
-package census
+package recipe
 
 import (
-	"context"
-	"fmt"
-	"math"
-	"runtime"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
-
-	"quantscope/kernels"
-	"quantscope/quant/checkpoint"
-	"quantscope/quant/layout"
-	"quantscope/quant/topology"
 )
 
-// Options say how the matrices are gone through.
-type Options struct {
-	Fix      bool        // Prove weighs what would mend each group as well, as Fix wants it
-	Set      kernels.Set // the zero value is the best of the machine
-	Threads  int         // 0: all cores
-	Progress func(Progress)
+// template is a name with its numbers taken out: text[0] number text[1] number
+// … text[n].
+type template struct {
+	text []string
 }
 
-// Progress is how far the matrices are gone through, or a copy is written. It is
-// reported from many goroutines, one at a time.
-type Progress struct {
-	Done, Total int64 // bytes
-	What        string
-}
+func (t template) key() string { return strings.Join(t.text, "\x00") }
 
-// Prove holds the members of the groups that differ against the master, each as
-// a server decodes it that uses the first member's scale, as it is stored, and
-// as compensation leaves it. The result is the census with that in it; rep stays
-// as it is. A group that cannot be held against the master is in Left.
-func Prove(ctx context.Context, rep *Report, ck *checkpoint.Checkpoint, model *topology.Model, master *Master, o Options) (*Report, error) {
-	r, err := begin(rep, ck, model, master, o)
-	if err != nil {
-		return nil, err
-	}
-	r.rep.Master = master.ck.Path
-	err = r.each(ctx, func(x *weigher, j *job) error {
-		members, left := r.members(j, true)
-		if left != nil {
-			r.left(left...)
-			return nil
+// maxDigits keeps numbers within an int of any machine.
+const maxDigits = 9
+
+// takeApart finds the numbers of a name that stand by themselves, between dots,
+// brackets or the ends, and are written without leading zeros.
+func takeApart(name string) (template, []int) {
+	var t template
+	var numbers []int
+	start := 0
+	for i := 0; i < len(name); {
+		k := i
+		for k < len(name) && name[k] >= '0' && name[k] <= '9' {
+			k++
 		}
-		return r.prove(ctx, x, j, members)
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range []*checkpoint.Checkpoint{ck, master.ck} {
-		if file, changed := c.Changed(); changed {
-			return nil, &checkpoint.FileError{File: file, Reason: "changed while it was read"}
+		if k == i {
+			i++
+			continue
 		}
-	}
-	r.sum()
-	return r.rep, nil
-}
-
-// run is the work of one Prove or Fix.
-type run struct {
-	Options
-	rep    *Report
-	ck     *checkpoint.Checkpoint
-	layout *layout.Layout
-	master *Master
-	listed int // what was in rep.Left before
-	jobs   []job
-	tied   map[scalePlace]int // how many modules have the second-level scale that stands there
-
-	mu          sync.Mutex
-	done, total int64
-}
-
-// job is a group that differs.
-type job struct {
-	group   *Group
-	modules []*layout.Module
-	bytes   int64
-}
-
-// scalePlace is where a second-level scale stands.
-type scalePlace struct {
-	tensor string
-	offset int64
-}
-
-func placeOf(m *layout.Module) scalePlace {
-	p := scalePlace{tensor: m.GlobalTensor().Name}
-	for _, f := range m.Fields {
-		if f.Tensor == m.GlobalTensor() {
-			p.offset = f.Offset
+		alone := (i == 0 || strings.IndexByte(".[", name[i-1]) >= 0) && (k == len(name) || strings.IndexByte(".]", name[k]) >= 0)
+		if n, err := strconv.Atoi(name[i:k]); alone && err == nil && k-i <= maxDigits && (name[i] != '0' || k == i+1) {
+			t.text = append(t.text, name[start:i])
+			numbers = append(numbers, n)
+			start = k
 		}
+		i = k
 	}
-	return p
+	t.text = append(t.text, name[start:])
+	return t, numbers
 }
 
-// begin copies the report and finds the modules of what differs.
-func begin(rep *Report, ck *checkpoint.Checkpoint, model *topology.Model, master *Master, o Options) (*run, error) {
-	l, err := layout.Open(ck, model)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+// box is a product of sets of numbers, one a place.
+type box [][]int
+
+func (b box) key() string {
+	var s strings.Builder
+	for _, set := range b {
+		for _, n := range set {
+			s.WriteString(strconv.Itoa(n))
+			s.WriteByte(' ')
+		}
+		s.WriteByte('/')
 	}
-	if o.Set.Name == "" {
-		o.Set = kernels.Best()
+	return s.String()
+}
+
+// cover finds boxes that hold the tuples, each in one, and nothing else: numbers
+// of the first place that have the same rest share boxes.
+func cover(tuples [][]int) []box {
+	if len(tuples) == 0 {
+		return nil
 	}
-	if o.Threads < 1 {
-		o.Threads = runtime.GOMAXPROCS(0)
+	if len(tuples[0]) == 0 {
+		return []box{{}}
 	}
-	own := *rep
-	own.Left = slices.Clone(rep.Left)
-	own.Layers = slices.Clone(rep.Layers)
-	r := &run{Options: o, rep: &own, ck: ck, layout: l, master: master, listed: len(rep.Left), tied: map[scalePlace]int{}}
-	for i := range l.Modules {
-		if m := &l.Modules[i]; hasScale(m) {
-			r.tied[placeOf(m)]++
+	rests := map[int][][]int{}
+	for _, t := range tuples {
+		rests[t[0]] = append(rests[t[0]], t[1:])
+	}
+	type shared struct {
+		firsts []int
+		boxes  []box
+	}
+	byRest := map[string]*shared{}
+	var order []*shared
+	firsts := make([]int, 0, len(rests))
+	for n := range rests {
+		firsts = append(firsts, n)
+	}
+	slices.Sort(firsts)
+	for _, n := range firsts {
+		boxes := cover(rests[n])
+		var key strings.Builder
+		for _, b := range boxes {
+			key.WriteString(b.key() + "\n")
+		}
+		s, ok := byRest[key.String()]
+		if !ok {
+			s = &shared{boxes: boxes}
+			byRest[key.String()] = s
+			order = append(order, s)
+		}
+		s.firsts = append(s.firsts, n)
+	}
+	var out []box
+	for _, s := range order {
+		for _, b := range s.boxes {
+			out = append(out, append(box{s.firsts}, b...))
 		}
 	}
-	for i := range own.Layers {
-		groups := slices.Clone(own.Layers[i].Groups)
-		own.Layers[i].Groups = groups
-		for k := range groups {
-			if !groups[k].Differ {
-				continue
-			}
-			j := job{group: &groups[k]}
-			for _, m := range groups[k].Members {
-				mod, ok := l.Lookup(m.Name)
-				if !ok || !hasScale(mod) {
-					return nil, fmt.Errorf("%w: %s: is no matrix of %s with a second-level scale", ErrConfig, m.Name, ck.Path)
+	return out
+}
+
+// shape is a box of names. Where it has variants, text[at] is head, one of them,
+// and tail.
+type shape struct {
+	template
+	box
+	at       int
+	variants []string
+	head     string
+	tail     string
+}
+
+// patterns are expressions for names, each matching some of them and no others,
+// every name by one.
+func patterns(names []string) []string {
+	type rows struct {
+		template
+		tuples [][]int
+	}
+	byTemplate := map[string]*rows{}
+	var order []*rows
+	for _, n := range names {
+		t, numbers := takeApart(n)
+		r, ok := byTemplate[t.key()]
+		if !ok {
+			r = &rows{template: t}
+			byTemplate[t.key()] = r
+			order = append(order, r)
+		}
+		r.tuples = append(r.tuples, numbers)
+	}
+	var shapes []shape
+	for _, r := range order {
+		for _, b := range cover(r.tuples) {
+			shapes = append(shapes, shape{template: r.template, box: b, at: -1})
+		}
+	}
+	var out []string
+	for _, s := range merge(shapes) {
+		out = append(out, s.pattern())
+	}
+	return out
+}
+
+// merge joins shapes of the same numbers whose names differ in one part between
+// dots: (?:gate_proj|up_proj).
+func merge(shapes []shape) []shape {
+	done := make([]bool, len(shapes))
+	type bucket struct {
+		at         int
+		head, tail string
+		members    []int
+		parts      []string
+	}
+	buckets := map[string]*bucket{}
+	var order []*bucket
+	for i, s := range shapes {
+		for at, text := range s.text {
+			parts := strings.Split(text, ".")
+			for k, part := range parts {
+				if part == "" || k == len(parts)-1 && at < len(s.text)-1 || k == 0 && at > 0 {
+					continue // a number or a bracket belongs to it
 				}
-				j.modules = append(j.modules, mod)
-				j.bytes += mod.Bytes()
-			}
-			r.total += j.bytes
-			r.jobs = append(r.jobs, j)
-		}
-	}
-	return r, nil
-}
-
-// each works through the jobs.
-func (r *run) each(ctx context.Context, do func(*weigher, *job) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next := make(chan *job)
-	var wg sync.WaitGroup
-	for range r.Threads {
-		wg.Go(func() {
-			x := weigher{set: r.Set}
-			for j := range next {
-				if err := do(&x, j); err != nil {
-					cancel(err)
+				head, tail := strings.Join(parts[:k], "."), strings.Join(parts[k+1:], ".")
+				if k > 0 {
+					head += "."
 				}
-				r.progress(j.bytes, j.group.Members[0].Name)
+				if k < len(parts)-1 {
+					tail = "." + tail
+				}
+				others := slices.Clone(s.text)
+				others[at] = head + "\x01" + tail
+				key := template{others}.key() + "\x02" + s.box.key()
+				b, ok := buckets[key]
+				if !ok {
+					b = &bucket{at: at, head: head, tail: tail}
+					buckets[key] = b
+					order = append(order, b)
+				}
+				b.members, b.parts = append(b.members, i), append(b.parts, part)
 			}
-		})
-	}
-	for i := range r.jobs {
-		select {
-		case next <- &r.jobs[i]:
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	close(next)
-	wg.Wait()
-	return context.Cause(ctx)
-}
-
-func (r *run) progress(n int64, what string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done += n
-	if r.Progress != nil {
-		r.Progress(Progress{r.done, r.total, what})
-	}
-}
-
-// left lists what cannot be compared, once.
-func (r *run) left(list ...LeftOut) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, l := range list {
-		if !slices.Contains(r.rep.Left, l) {
-			r.rep.Left = append(r.rep.Left, l)
 		}
 	}
-}
-
-// sortLeft gives what was listed by many workers an order.
-func (r *run) sortLeft() {
-	slices.SortStableFunc(r.rep.Left[r.listed:], func(a, b LeftOut) int { return strings.Compare(a.Name, b.Name) })
-}
-
-// members puts a group on the scales. left says which of them cannot be held
-// against the master.
-func (r *run) members(j *job, against bool) (members []member, left []LeftOut) {
-	members = make([]member, len(j.modules))
-	for k, mod := range j.modules {
-		members[k] = member{mod: mod}
-		if !against {
+	slices.SortStableFunc(order, func(a, b *bucket) int { return len(b.members) - len(a.members) })
+	joined := map[int]shape{} // at the place of its first member
+	for _, b := range order {
+		var free []int
+		var parts []string
+		for k, i := range b.members {
+			if !done[i] {
+				free, parts = append(free, i), append(parts, b.parts[k])
+			}
+		}
+		if len(free) < 2 {
 			continue
 		}
-		source, why := r.master.of(mod)
-		if why != "" {
-			left = append(left, LeftOut{mod.Name, why})
+		for _, i := range free {
+			done[i] = true
 		}
-		members[k].source = source
+		s := shapes[free[0]]
+		s.at, s.variants, s.head, s.tail = b.at, parts, b.head, b.tail
+		joined[free[0]] = s
 	}
-	return members, left
+	var out []shape
+	for i, s := range shapes {
+		if j, ok := joined[i]; ok {
+			out = append(out, j)
+		} else if !done[i] {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
-// prove weighs one group against the master.
-func (r *run) prove(ctx context.Context, x *weigher, j *job, members []member) error {
-	bases := 1
-	if r.Fix {
-		bases = len(members)
+// pattern is a name, escaped as a glob takes it, or a regular expression.
+func (s *shape) pattern() string {
+	single := s.variants == nil
+	for _, set := range s.box {
+		single = single && len(set) == 1
 	}
-	again, err := r.weighed(ctx, x, members, bases, r.Fix)
-	if err != nil {
-		return err
-	}
-	var proofs []Proof
-	for k := range members {
-		m := &members[k]
-		if k == 0 || j.group.Members[k].Ratio == 1 {
-			continue
-		}
+	var b strings.Builder
+	for at, text := range s.text {
 		switch {
-		case m.broken > 0:
-			r.left(LeftOut{m.mod.Name, fmt.Sprintf("%d of its weights decode to no finite number", m.broken)})
-		case m.w2 == 0:
-			r.left(LeftOut{m.mod.Name, "the master's is 0 throughout, so that no error is relative to it"})
-		default:
-			proofs = append(proofs, m.proof())
-		}
-	}
-	j.group.Proof = proofs
-	if r.Fix {
-		j.group.Fix = r.choose(members, again)
-	}
-	return nil
-}
-
-// weighed reads the second-level scales and weighs.
-func (r *run) weighed(ctx context.Context, x *weigher, members []member, bases int, requantize bool) (remade, error) {
-	for k := range members {
-		var err error
-		if members[k].global, err = members[k].mod.Global(ctx); err != nil {
-			return remade{}, err
-		}
-	}
-	if requantize {
-		x.spec, _ = r.specOf(members[0].mod)
-	}
-	global, amax, err := x.weigh(ctx, members, bases, requantize)
-	return remade{global, amax}, err
-}
-
-// remade is the second-level scale that requantization gives a group, as stored,
-// and the largest magnitude that it comes from.
-type remade struct{ global, amax float32 }
-
-// proof is the figures of a member.
-func (m *member) proof() Proof {
-	rel := func(e2 float64) float64 { return math.Sqrt(e2 / m.w2) }
-	p := Proof{
-		Member: m.mod.Name, Served: rel(m.served), Stored: rel(m.stored), Compensated: rel(m.comp[0].e2),
-		Clamped: m.comp[0].clamped, Underflowed: m.comp[0].underflowed, Scales: m.scales, NonFinite: m.nonFinite,
-	}
-	p.RoundingCost = p.Compensated - p.Stored
-	return p
-}
-
-// sum brings the proofs of each layer, and of all, together.
-func (r *run) sum() {
-	r.sortLeft()
-	all := new(ProofSum)
-	for i := range r.rep.Layers {
-		of := new(ProofSum)
-		for k := range r.rep.Layers[i].Groups {
-			for p := range r.rep.Layers[i].Groups[k].Proof {
-				proof := &r.rep.Layers[i].Groups[k].Proof[p]
-				of.add(proof)
-				all.add(proof)
+		case single:
+			b.WriteString(escapeGlob(text))
+		case at == s.at:
+			quoted := make([]string, len(s.variants))
+			for i, v := range s.variants {
+				quoted[i] = regexp.QuoteMeta(v)
 			}
+			b.WriteString(regexp.QuoteMeta(s.head) + "(?:" + strings.Join(quoted, "|") + ")" + regexp.QuoteMeta(s.tail))
+		default:
+			b.WriteString(regexp.QuoteMeta(text))
 		}
-		r.rep.Layers[i].Proof = of.close()
+		if at < len(s.box) {
+			b.WriteString(numbersRegex(s.box[at]))
+		}
 	}
-	r.rep.Proof = all.close()
+	switch p := b.String(); {
+	case !single:
+		return regexPrefix + p + "$"
+	case strings.HasPrefix(p, regexPrefix):
+		return `\` + p // a glob, not an expression
+	default:
+		return p
+	}
+}
+
+// escapeGlob is a glob that matches a text and nothing else.
+func escapeGlob(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strings.ContainsRune(`*?[\`, r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
