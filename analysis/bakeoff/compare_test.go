@@ -171,8 +171,24 @@ func TestDegenerate(t *testing.T) {
 	if o.N != 2 || o.MeanChange.HasInterval() || o.MedianChange.HasInterval() || math.Abs(o.MeanChange.V+0.1) > 1e-12 {
 		t.Errorf("%+v", o)
 	}
+	if !strings.HasSuffix(baked(t, tab, "random=2", "rel2").Verdict, "; too few tensors to say more") || o.Test.P.Defined() || o.Test.P.Why != "only 2 of the differences not 0" {
+		t.Errorf("%+v", o.Test)
+	}
+	// No variance: differences that are all 0, and changes that are all the same.
+	tab = table(2, 2, 2, func(a, i int) landscape.Sample { return plain(0.01) })
+	tab.Arms[1].Samples[0].ScaleLow = 1
+	if l := baked(t, tab, "random=all", "rel2"); l.Whole().MeanChange.HasInterval() || l.Whole().MeanChange.V != 0 || l.Whole().Test.P.Defined() || !strings.HasSuffix(l.Verdict, "; no difference at all") {
+		t.Errorf("%+v", l)
+	}
+	tab = table(2, 2, 2, func(a, i int) landscape.Sample { return plain(0.01 * float64(1+a)) })
+	if l := baked(t, tab, "random=all", "rel2"); l.Whole().MeanChange.HasInterval() || !strings.HasSuffix(l.Verdict, "; worse") {
+		t.Errorf("%+v", l)
+	}
 	// A base that loses nothing: relative changes do not exist.
 	tab = table(2, 2, 2, func(a, i int) landscape.Sample { return plain(0.01 * float64(a)) })
+	if l := baked(t, tab, "random=all", "rel2"); !strings.HasSuffix(l.Verdict, "no change can be given: the base's mean is 0") {
+		t.Error(l.Verdict)
+	}
 	o = baked(t, tab, "random=all", "rel2").Whole()
 	if o.Losses != 12 || o.MeanChange.Defined() || o.MedianChange.Defined() || o.WorstChange.Defined() || o.WorstTensor == "" || !strings.Contains(o.WorstChange.Why, "for 12 of 12") {
 		t.Errorf("%+v", o)

@@ -15,7 +15,8 @@ const resamples = 2000
 const leastPairs = 3
 
 // meanChange is the change of the mean, or the mean of the change, with its
-// percentile interval over resampled pairs.
+// percentile interval over resampled pairs. Pairs that all say the same give no
+// interval: what does not vary has no spread to judge by.
 func meanChange(m Metric, a, b []float64, seed uint64) landscape.Value {
 	if len(a) == 0 {
 		return landscape.Undefined("no pair")
@@ -42,7 +43,7 @@ func meanChange(m Metric, a, b []float64, seed uint64) landscape.Value {
 	if len(a) < leastPairs {
 		return v
 	}
-	if r := stats.BootstrapCI(len(a), seed, resamples, change, landscape.Confidence); r.Why == "" {
+	if r := stats.BootstrapCI(len(a), seed, resamples, change, landscape.Confidence); r.Why == "" && r.Low < r.High {
 		v.Low, v.High = r.Low, r.High
 	}
 	return v

@@ -1,6 +1,7 @@
 package bakeoff
 
 import (
+	"fmt"
 	"math"
 
 	"quantscope/analysis/landscape"
@@ -27,6 +28,8 @@ func signedRank(differences []float64) Test {
 		t.P = landscape.Undefined("no pair")
 	case r.N == 0:
 		t.P = landscape.Undefined("every difference is 0")
+	case r.N < leastPairs: // no arrangement of so few would be unlikely
+		t.P = landscape.Undefined(fmt.Sprintf("only %d of the differences not 0", r.N))
 	case r.N <= exactRanks:
 		p := exactP(differences, min(r.Plus, r.Minus))
 		t.Method, t.P, t.Log10P = exactMethod, landscape.Exact(p), landscape.Exact(math.Log10(p))

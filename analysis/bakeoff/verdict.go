@@ -69,11 +69,17 @@ func better(m Metric) string {
 // conclusion says whether the change of the mean is beyond chance. Mean and ranks can
 // disagree, where few tensors lose much; then both are said.
 func conclusion(o *Outcome, m Metric) string {
-	if !o.MeanChange.HasInterval() {
-		return "too few tensors to say more"
+	v := o.MeanChange
+	switch {
+	case o.N < leastPairs || !v.Defined():
+		return undecided(o)
+	case o.Ties == o.N:
+		return "no difference at all"
+	case !v.HasInterval(): // every pair says the same
+		v.Low, v.High = v.V, v.V
 	}
 	side := 0
-	if low, high := o.MeanChange.Low*float64(m.Worse), o.MeanChange.High*float64(m.Worse); max(low, high) < 0 {
+	if low, high := v.Low*float64(m.Worse), v.High*float64(m.Worse); max(low, high) < 0 {
 		side = 1
 	} else if min(low, high) > 0 {
 		side = -1
@@ -98,6 +104,14 @@ func conclusion(o *Outcome, m Metric) string {
 		return "better in the mean, worse on most tensors"
 	}
 	return "worse in the mean, better on most tensors"
+}
+
+// undecided says why nothing can be concluded.
+func undecided(o *Outcome) string {
+	if o.N < leastPairs {
+		return "too few tensors to say more"
+	}
+	return "no change can be given: " + o.MeanChange.Why
 }
 
 // Change writes a change with its interval: a percentage where the metric's
