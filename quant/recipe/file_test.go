@@ -195,7 +195,7 @@ func TestNumbersRegex(t *testing.T) {
 func TestTakeApart(t *testing.T) {
 	for name, want := range map[string][]int{
 		"model.layers.3.mlp.experts.17.down_proj.weight": {3, 17}, "experts.gate_up_proj[3].gate": {3}, "0": {0}, "7.x": {7},
-		"layers.07.w": nil, "fp8.w1.x2y": nil, "a.1234567890": nil, "[1]x": nil, "": nil,
+		"layers.07.w": nil, "fp8.w1.x2y": nil, "a.1234567890": nil, "[1]x": {1}, "x1]": nil, "": nil,
 	} {
 		parts, numbers := takeApart(name)
 		if !slices.Equal(numbers, want) {
