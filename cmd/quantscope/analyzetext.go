@@ -31,6 +31,7 @@ func printGroup(t *textReport, v *reports.Variant, g *landscape.Group) {
 		t.line("worst tensor  %s", views.Clean(g.WorstTensor))
 	}
 	printStandouts(t, g)
+	printTail(t, g)
 	printSelectors(t, g)
 	printNeighbours(t, g)
 	printClamps(t, g)
@@ -64,6 +65,22 @@ func printStandouts(t *textReport, g *landscape.Group) {
 	}
 	t.table([]string{"stands out", "", ">tensors", ">mean rel2", ">to the others", ">p", "how"}, rows)
 	more(t, len(all), "levels stand out")
+}
+
+func printTail(t *textReport, g *landscape.Group) {
+	names := g.Tail.Tensors
+	if len(names) == 0 {
+		return
+	}
+	t.line("")
+	for i, name := range names[:min(len(names), mostLines)] {
+		head := ""
+		if i == 0 {
+			head = "in the tail"
+		}
+		t.line("%-12s  %s", head, views.Clean(name))
+	}
+	more(t, len(names), "tensors in the tail")
 }
 
 func printSelectors(t *textReport, g *landscape.Group) {

@@ -39,6 +39,9 @@ type axis struct {
 }
 
 func (a axis) at(x float64) float64 {
+	if !(a.hi > a.lo) {
+		return (a.from + a.to) / 2
+	}
 	return a.from + (x-a.lo)/(a.hi-a.lo)*(a.to-a.from)
 }
 

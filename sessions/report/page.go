@@ -150,7 +150,7 @@ func (r *Report) page() *page {
 		}
 	}
 	for _, role := range r.roles() {
-		g := groupPart{Role: role, Tables: []table{r.statistics(role), r.standouts(role), r.selectors(role), r.clamps(role)}}
+		g := groupPart{Role: role, Tables: []table{r.statistics(role), r.standouts(role), r.tail(role), r.selectors(role), r.clamps(role)}}
 		g.More = []table{r.layers(role), r.neighbours(role)}
 		p.Groups = append(p.Groups, g)
 	}

@@ -2,10 +2,50 @@ package report
 
 import (
 	"fmt"
+
+	"quantscope/analysis/landscape"
 )
 
 // mostPlaces is how many lines the tables of clamps, neighbours and notes have.
 const mostPlaces = 40
+
+// tail is the tensors that stand out of what layer, expert and projection
+// explain, the worst first.
+func (r *Report) tail(role string) table {
+	t := table{Caption: "Tensors in the tail", Cols: []column{
+		{Name: "variant"}, {Name: "tensor"}, {Name: "rel2", Num: true}, {Name: "over mean", Num: true},
+	}}
+	left := 0
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		g := v.group(role)
+		if g == nil {
+			continue
+		}
+		if g.Tail.Why != "" && t.Note == "" {
+			t.Note = "None: " + g.Tail.Why + "."
+		}
+		for k, item := range g.Tail.Items {
+			if k >= mostPlaces {
+				left++
+				continue
+			}
+			rel2 := r.table.Arms[v.ID].Samples[item].Rel2
+			over := landscape.Undefined("no mean")
+			if g.MeanRel2.Defined() && g.MeanRel2.V > 0 {
+				over = landscape.Exact(rel2 / g.MeanRel2.V)
+			}
+			t.Rows = append(t.Rows, row{Cells: []td{r.named(v), {Text: r.table.Items[item].Name, Code: true}, numeric(sig(rel2, 4), rel2), of(over, ratio)}})
+		}
+	}
+	switch {
+	case left > 0:
+		t.Note = fmt.Sprintf("%s more are in quantscope analyze --json.", counted(left, "tensor", "tensors"))
+	case len(t.Rows) == 0 && t.Note == "":
+		t.Note = "None: layer, expert and projection explain every tensor."
+	}
+	return t
+}
 
 // clamps are the layers and projections with clamped block scales.
 func (r *Report) clamps(role string) table {

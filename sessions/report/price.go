@@ -24,6 +24,9 @@ func priceCharts(n *ids, p *landscape.Pricing) (curves, gain template.HTML, why 
 	if x.n == 0 || x.lo == x.hi {
 		return "", "", "There is nothing to draw: no list changes the size."
 	}
+	if y.hi <= 0 {
+		return "", "", "Nothing is lost, so there is nothing to protect."
+	}
 	y.add(0)
 	who := fmt.Sprintf("%s with %s for what is exempted", p.Base, p.Protect)
 	ch := newChart(n, x.padded(0.02), span{y.lo, y.hi * 1.06, y.n}, "bits per weight", "mean rel2", "Price of exemption lists: "+who,

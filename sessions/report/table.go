@@ -232,7 +232,7 @@ func (r *Report) layers(role string) table {
 			continue
 		}
 		t.Cols = append(t.Cols, column{r.Variants[i].Summary.Variant, "mean rel2", true}, column{"to the others", r.Variants[i].Summary.Variant, true})
-		for _, l := range g.Layers {
+		for _, l := range inOrder(g.Layers) {
 			if _, ok := lines[l.Name]; !ok {
 				names = append(names, l.Name)
 			}
