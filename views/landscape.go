@@ -70,7 +70,7 @@ type landDrawing struct {
 
 // NewLandscape makes the pane.
 func NewLandscape(s *Scene) *Landscape {
-	return &Landscape{scene: s, state: s.State, byPlace: true, rows: map[landPart]landRows{}}
+	return &Landscape{scene: s, state: s.State, byPlace: true, relative: true, rows: map[landPart]landRows{}}
 }
 
 // Title says of what the landscape is, and how much of it is known.

@@ -140,9 +140,9 @@ func handPricing(base string) *landscape.Pricing {
 			curve("rel2", false, 0.06, 0), curve("amax", false, 0.005, 0), curve("layer", false, 0.03, 0), curve("projection", false, 0.02, 0),
 			curve("random", true, 0, 0.12), curve("uniform", true, 0.001, 0), curve("reversed", true, -0.06, 0),
 		},
-		Verdicts: []string{
-			"rel2 beats the controls by more than their spread from 5.1 to 14.9 bits/weight, at most by 4.1 % of the error at 9.2.",
-			"amax does not beat the random control by more than its spread anywhere.",
+		Against: []landscape.Comparison{
+			{List: "rel2", Beats: true, Pays: true, From: 5.1, To: 14.9, At: 9.2, Gain: 0.031}, {List: "amax"},
+			{List: "layer", Beats: true, From: 6, To: 13, At: 10.2, Gain: 0.0081}, {List: "projection", Worse: true, At: 12.1, Gain: -0.0004},
 		},
 	}
 }

@@ -15,7 +15,7 @@ func (p *Landscape) layout() landLayout {
 
 // sizes is how many lines the parts can use, with their titles.
 func (p *Landscape) sizes() landSizes {
-	n := landSizes{head: len(p.head()), figures: len(landFigureRows) + 7, budget: 13 + len(p.scene.State.Variants)}
+	n := landSizes{head: len(p.head()), figures: len(landFigureRows) + 7, budget: 15 + len(p.scene.State.Variants)}
 	g := p.group()
 	if g == nil {
 		n.layers, n.projections, n.experts, n.tail, n.neighbours, n.selectors, n.clamps = 3, 3, 3, 3, 3, 3, 3

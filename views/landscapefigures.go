@@ -125,6 +125,13 @@ func interval(v landscape.Value, text func(float64) string) string {
 // and the others beside it; under it the shares of the variance.
 func (p *Landscape) drawFigures(g *landscape.Group, w, h int) string {
 	th, s := p.scene.Theme, p.scene
+	if measuredOf(g) == g.LeftOut {
+		why := "nothing is measured yet"
+		if g.LeftOut > 0 {
+			why = "no record has finite figures"
+		}
+		return Block([]string{p.partTitle(landFigures, ""), th.Dim.Render(Truncate(why, w))}, w, h)
+	}
 	names := shortVariants(s.State.Variants)
 	columns := []Column{{Title: ""}, {Title: shortenVariant(Clean(s.State.Variants[s.Variant].Name), 16), Align: Right}, {Title: "95 % interval"}}
 	others := []*landscape.Group{}

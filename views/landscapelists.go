@@ -48,10 +48,25 @@ func (p *Landscape) rowsOf(part landPart) []landRow {
 	for i := range levels {
 		rows[i] = landRow{level: &levels[i], tensor: -1, members: levels[i].Members}
 	}
+	if part != landProjections { // as they count, not as the checkpoint spells them
+		slices.SortStableFunc(rows, func(a, b landRow) int { return cmp.Compare(p.placeOf(part, a.members), p.placeOf(part, b.members)) })
+	}
 	if !p.byPlace {
 		slices.SortStableFunc(rows, func(a, b landRow) int { return cmp.Compare(effectOf(b.level), effectOf(a.level)) })
 	}
 	return rows
+}
+
+// placeOf is the layer or the expert that items belong to, −1 where none is.
+func (p *Landscape) placeOf(part landPart, items []int) int {
+	if len(items) == 0 || items[0] >= len(p.scene.State.Tensors) {
+		return -1
+	}
+	r := &p.scene.State.Tensors[items[0]].Role
+	if part == landLayers {
+		return r.Layer
+	}
+	return r.Expert
 }
 
 // effectOf is how far a level is off, up or down; −1 where that is not known.
@@ -127,7 +142,22 @@ func (p *Landscape) drawList(part landPart, g *landscape.Group, active bool, w, 
 		tb.Columns[3].Title = th.Dim.Render(meansAxis(rows, plot))
 	}
 	p.rows[part] = landRows{first: 2, room: tb.room(h - 1), offset: tb.Offset}
-	return Block([]string{p.listTitle(part, more, active)}, w, 1) + "\n" + tb.Render(th, w, h-1)
+	return Block([]string{p.listTitle(part, more, active)}, w, 1) + "\n" + renderList(th, tb, active, w, h-1)
+}
+
+// renderList draws a list with the row that the cursor is in marked; only where
+// arrows go is it set in reverse.
+func renderList(th *Theme, tb Table, active bool, w, h int) string {
+	if active || tb.Cursor < 0 {
+		return tb.Render(th, w, h)
+	}
+	at := tb.Cursor - tb.Offset + 1
+	tb.Cursor = -1
+	lines := strings.Split(tb.Render(th, w, h), "\n")
+	if tb.lead(w) > 0 && at > 0 && at < len(lines) && strings.HasPrefix(lines[at], " ") {
+		lines[at] = th.Accent.Render("▸") + lines[at][1:]
+	}
+	return strings.Join(lines, "\n")
 }
 
 // listTitle is the title of a list; that of the one that arrows go through has a
@@ -257,5 +287,5 @@ func (p *Landscape) drawTail(g *landscape.Group, active bool, w, h int) string {
 	}
 	tb.Offset = scrolledTo(tb.Cursor, len(rows), tb.room(h-1))
 	p.rows[landTail] = landRows{first: 2, room: tb.room(h - 1), offset: tb.Offset}
-	return Block([]string{p.listTitle(landTail, more, active)}, w, 1) + "\n" + tb.Render(th, w, h-1)
+	return Block([]string{p.listTitle(landTail, more, active)}, w, 1) + "\n" + renderList(th, tb, active, w, h-1)
 }

@@ -27,14 +27,8 @@ func (p *Landscape) drawPrices(w, h int) string {
 		of += " by " + by
 	}
 	var said []string
-	if h >= 14 {
-		for _, v := range c.Verdicts {
-			said = append(said, wrapped(th.Text, "· "+Clean(v), w)...)
-		}
-		if most := max(h/3, 2); len(said) > most {
-			said = said[:most]
-			said[most-1] = Truncate(said[most-1], w-2) + " " + ellipsis
-		}
+	if h >= 12 {
+		said = p.priceVerdicts(c, w, max(h/4, 5))
 	}
 	room := h - len(said)
 	relative := p.relative && priceAgainst(c) >= 0
@@ -56,6 +50,47 @@ func (p *Landscape) drawPrices(w, h int) string {
 	return Block(append(out, said...), w, h)
 }
 
+// priceVerdicts says of each list whether it beats its controls, in at most so
+// many lines.
+func (p *Landscape) priceVerdicts(c *landscape.Pricing, w, most int) []string {
+	th := p.scene.Theme
+	if len(c.Against) == 0 {
+		var out []string
+		for _, v := range c.Verdicts {
+			out = append(out, wrapped(th.Text, "· "+Clean(v), w)...)
+		}
+		return out[:min(len(out), most)]
+	}
+	rows := make([][]string, 0, len(c.Against))
+	for _, a := range c.Against {
+		word, where := th.Dim.Render("no better than chance"), ""
+		switch {
+		case a.Beats && a.Pays:
+			word = th.Good.Render("better")
+		case a.Beats:
+			word = th.Warn.Render("better, too little to pay")
+		case a.Worse:
+			word = th.Bad.Render("worse than chance")
+		}
+		gain := "–"
+		if a.Beats || a.Worse {
+			gain = signed("%+.2f", 100*a.Gain) + " %"
+			where = "at " + bitsText(a.At)
+		}
+		span := ""
+		if a.Beats {
+			span = bitsText(a.From) + " to " + bitsText(a.To)
+		}
+		rows = append(rows, []string{Clean(a.List), word, gain, where, span})
+	}
+	alignColumn(rows, 2)
+	h := min(len(rows)+1, most)
+	return strings.Split(Table{
+		Columns: []Column{{Title: "list"}, {Title: "against its controls"}, {Title: "gain at most", Align: Right, Drop: 1}, {Title: "b/w", Drop: 2}, {Title: "better from, b/w", Drop: 3}},
+		Rows:    rows, Cursor: -1, More: true,
+	}.Render(th, w, h), "\n")
+}
+
 // priceTitle says what a chart shows, in as many words as there is room for.
 func (p *Landscape) priceTitle(what, of string, w int) string {
 	return p.partTitle(landPrices, fitting(w-Width(landPartNames[landPrices])-2, what+" against size, "+of, what+", "+of, what))
@@ -73,39 +108,47 @@ const chartSamples = 240
 // priceLine is a curve read at chartSamples sizes, with the ends of its spread.
 type priceLine struct{ mean, low, high []float64 }
 
-// priceLines reads all curves, as errors or in per cent of the random control's
-// error at the same size. Where that is next to nothing there is no figure.
-func priceLines(c *landscape.Pricing, relative bool, lo, hi float64) []priceLine {
+// priceLines reads all curves, as errors.
+func priceLines(c *landscape.Pricing, lo, hi float64) []priceLine {
 	out := make([]priceLine, len(c.Curves))
 	for i, curve := range c.Curves {
-		out[i] = priceLine{
-			sampled(curve.Points, lo, hi, func(p landscape.Point) float64 { return p.MeanRel2 }),
-			sampled(curve.Points, lo, hi, func(p landscape.Point) float64 { return p.Low }),
-			sampled(curve.Points, lo, hi, func(p landscape.Point) float64 { return p.High }),
+		mean := sampled(curve.Points, lo, hi, func(p landscape.Point) float64 { return p.MeanRel2 })
+		out[i] = priceLine{mean, mean, mean}
+		if spreads(&c.Curves[i]) {
+			out[i].low = sampled(curve.Points, lo, hi, func(p landscape.Point) float64 { return p.Low })
+			out[i].high = sampled(curve.Points, lo, hi, func(p landscape.Point) float64 { return p.High })
 		}
 	}
-	if !relative {
-		return out
-	}
-	base := slices.Clone(out[priceAgainst(c)].mean)
+	return out
+}
+
+// spreads says whether a curve is of a control with repeats.
+func spreads(c *landscape.Curve) bool {
+	return c.Control && slices.ContainsFunc(c.Points, func(p landscape.Point) bool { return p.High > p.Low })
+}
+
+// standAgainst turns errors into per cent of the control's error at the same
+// size. Where that is next to nothing there is no figure.
+func standAgainst(lines []priceLine, control []float64) {
 	least := 0.0
-	for _, v := range base {
+	for _, v := range control {
 		if isNumber(v) {
 			least = max(least, 0.02*v)
 		}
 	}
-	for i := range out {
-		for _, values := range [][]float64{out[i].mean, out[i].low, out[i].high} {
-			for k := range values {
-				if !(base[k] > least) {
-					values[k] = math.NaN()
-					continue
-				}
-				values[k] = 100 * (values[k]/base[k] - 1)
+	turn := func(values []float64) []float64 {
+		out := make([]float64, len(values))
+		for k, v := range values {
+			out[k] = math.NaN()
+			if control[k] > least {
+				out[k] = 100 * (v/control[k] - 1)
 			}
 		}
+		return out
 	}
-	return out
+	for i := range lines {
+		lines[i] = priceLine{turn(lines[i].mean), turn(lines[i].low), turn(lines[i].high)}
+	}
 }
 
 // priceChart is a chart in h lines with its axis: curves, the band of the random
@@ -117,7 +160,12 @@ func (p *Landscape) priceChart(c *landscape.Pricing, relative bool, w, h int) []
 	if !(hi > lo) {
 		return say("the sizes do not differ: protection costs nothing here and there is no curve")
 	}
-	values := priceLines(c, relative, lo, hi)
+	values := priceLines(c, lo, hi)
+	var control []float64 // the errors that the values stand against
+	if relative {
+		control = slices.Clone(values[priceAgainst(c)].mean)
+		standAgainst(values, control)
+	}
 	var series []Series
 	for i, curve := range c.Curves { // in colours that no variant has, as long as there are any
 		series = append(series, Series{Name: Clean(curve.Name), Variant: len(p.scene.State.Variants) + i, Values: values[i].mean})
@@ -137,7 +185,7 @@ func (p *Landscape) priceChart(c *landscape.Pricing, relative bool, w, h int) []
 		return int(math.Round(float64(x) / float64(max(width-1, 1)) * float64(chartSamples-1)))
 	}
 	for i, curve := range c.Curves {
-		if !curve.Control || !slices.ContainsFunc(curve.Points, func(p landscape.Point) bool { return p.High > p.Low }) {
+		if !spreads(&curve) {
 			continue
 		}
 		for x := range width {
@@ -151,12 +199,10 @@ func (p *Landscape) priceChart(c *landscape.Pricing, relative bool, w, h int) []
 		}
 	}
 	p.markAnswer(cells, plot, axis, width, lo, hi, func(v float64, x int) float64 {
-		if !relative {
-			return v
+		if relative {
+			return 100 * (v/control[sample(x)] - 1)
 		}
-		k := priceAgainst(c)
-		absolute := priceLines(c, false, lo, hi)[k].mean[sample(x)]
-		return 100 * (v/absolute - 1)
+		return v
 	})
 	lines := legend[:len(legend)*plot.head]
 	for _, line := range cells {
@@ -266,8 +312,15 @@ func (p *Landscape) markAnswer(cells []styledLine, plot linePlot, axis, w int, l
 	if !isNumber(v) {
 		return
 	}
+	mark := landMark
+	switch { // off the chart
+	case v < plot.lo:
+		mark = "▼"
+	case v > plot.hi:
+		mark = "▲"
+	}
 	if y := plot.row(min(max(v, plot.lo), plot.hi)); y >= 0 && y < len(cells) {
-		cells[y].put(axis+1+x, p.scene.Theme.Accent.Render(landMark))
+		cells[y].put(axis+1+x, p.scene.Theme.Accent.Render(mark))
 	}
 }
 

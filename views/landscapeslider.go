@@ -67,15 +67,9 @@ func (s *landSlider) move(steps int, version *uint64) bool {
 		return false
 	}
 	to := s.snapped(s.bits(s.budget) + float64(steps)*s.step)
-	if to == s.budget { // a step smaller than a matrix, or an end
-		if steps > 0 {
-			to = s.most
-		} else {
-			to = s.least
-		}
-		if d := s.bits(max(to-s.budget, s.budget-to)); d > 2*math.Abs(float64(steps))*s.step {
-			to = s.budget
-		}
+	if to == s.budget { // a step that is smaller than a byte, or an end that is no round number
+		step := max(int64(s.step*float64(s.elements)/8), 1)
+		to = min(max(s.budget+int64(steps)*step, s.least), s.most)
 	}
 	return s.set(to, version)
 }
