@@ -309,3 +309,34 @@ func (p *pricer) random(ctx context.Context, list []exemption) ([]Point, error) 
 	}
 	return out, nil
 }
+
+// At reads a curve where a share of what can be added has been: of the bytes, or
+// of the tensors where all sizes are the same. Between two points it is by
+// proportion.
+func (c *Curve) At(share float64) Point {
+	n := len(c.Points)
+	if n == 0 {
+		return Point{}
+	}
+	first, last := &c.Points[0], &c.Points[n-1]
+	where := func(p *Point) float64 {
+		if first.Bytes == last.Bytes {
+			return float64(p.Exempted) / float64(max(last.Exempted, 1))
+		}
+		return float64(p.Bytes-first.Bytes) / float64(last.Bytes-first.Bytes)
+	}
+	k := sort.Search(n, func(k int) bool { return where(&c.Points[k]) >= share })
+	switch {
+	case k == n:
+		return *last
+	case k == 0 || where(&c.Points[k]) <= share:
+		return c.Points[k]
+	}
+	a, b := &c.Points[k-1], &c.Points[k]
+	f := (share - where(a)) / (where(b) - where(a))
+	mix := func(x, y float64) float64 { return x + f*(y-x) }
+	return Point{
+		Exempted: int(math.Round(mix(float64(a.Exempted), float64(b.Exempted)))), Bytes: int64(math.Round(mix(float64(a.Bytes), float64(b.Bytes)))),
+		BitsPerWeight: mix(a.BitsPerWeight, b.BitsPerWeight), MeanRel2: mix(a.MeanRel2, b.MeanRel2), Low: mix(a.Low, b.Low), High: mix(a.High, b.High), Last: b.Last,
+	}
+}

@@ -163,16 +163,7 @@ func fusedOf(t *Table, g Granularity) []int {
 
 // fusedGroups are the groups of two or more items that a server fuses into one
 // matrix.
-func fusedGroups(t *Table) [][]int {
-	matrices := make([]topology.Matrix, len(t.Items))
-	for i := range t.Items {
-		it := &t.Items[i]
-		matrices[i] = topology.Matrix{
-			Name: it.Name, Tensor: storedName(it), Role: it.Role, Rows: it.Rows, Cols: it.Cols, RowStride: int64(it.Cols), ColStride: 1,
-		}
-	}
-	return export.SharedGroups(matrices)
-}
+func fusedGroups(t *Table) [][]int { return export.SharedGroups(matricesOf(t)) }
 
 // storedName is the tensor that holds an item: its name without [expert] and
 // the half where it is a part of one (topology.Matrix.Name).

@@ -70,18 +70,25 @@ func (s *Solver) describe(arms []int) Assignment {
 		}
 		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d tensors have no finite figures under any of these variants and keep the source's weights, %d of the bytes", len(s.fixed), len(arms), bytes))
 	}
-	for _, g := range s.fused {
-		for _, i := range g[1:] {
-			if scheme(t.Arms[arms[i]].Name) != scheme(t.Arms[arms[g[0]]].Name) {
-				a.Split++
-				break
-			}
-		}
-	}
+	a.Split = splits(t, arms, s.fused)
 	if a.Split > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d groups that servers fuse (gate and up; q, k and v) are stored in different schemes: granularity fused keeps them together", a.Split, len(s.fused)))
 	}
 	return a
+}
+
+// splits counts the groups whose items are stored in different schemes.
+func splits(t *Table, arms []int, groups [][]int) int {
+	n := 0
+	for _, g := range groups {
+		for _, i := range g[1:] {
+			if scheme(t.Arms[arms[i]].Name) != scheme(t.Arms[arms[g[0]]].Name) {
+				n++
+				break
+			}
+		}
+	}
+	return n
 }
 
 // scheme is how a variant stores a tensor: its name without the methods.

@@ -1,0 +1,136 @@
+package landscape
+
+import (
+	"fmt"
+	"strings"
+
+	"quantscope/quant/recipe"
+	"quantscope/quant/topology"
+)
+
+// matricesOf are the items as a recipe names them.
+func matricesOf(t *Table) []topology.Matrix {
+	out := make([]topology.Matrix, len(t.Items))
+	for i := range t.Items {
+		it := &t.Items[i]
+		out[i] = topology.Matrix{
+			Name: it.Name, Tensor: storedName(it), Role: it.Role, Rows: it.Rows, Cols: it.Cols, RowStride: int64(it.Cols), ColStride: 1,
+		}
+	}
+	return out
+}
+
+// RecipeOf is an assignment as a recipe: a group for every arm but the source's,
+// whose items no group targets. The caller says what it is called and for which
+// checkpoint.
+func RecipeOf(t *Table, a Assignment) (*recipe.File, error) {
+	if len(a.Arm) != len(t.Items) {
+		return nil, fmt.Errorf("an assignment of %d tensors for a table of %d", len(a.Arm), len(t.Items))
+	}
+	groups := make([]recipe.Group, len(t.Arms))
+	for k := range t.Arms {
+		name := strings.Split(t.Arms[k].Name, "+")
+		groups[k] = recipe.Group{Scheme: name[0], Methods: name[1:]}
+	}
+	choice := make([]int, len(a.Arm))
+	for i, k := range a.Arm {
+		if choice[i] = k; t.Arms[k].Name == sourceArm {
+			choice[i] = -1
+		}
+	}
+	return recipe.FromAssignment(matricesOf(t), choice, groups)
+}
+
+// RecipePrice is what a recipe costs and loses by the records of a table.
+type RecipePrice struct {
+	Arm      []int   `json:"-"` // by item
+	Bytes    int64   `json:"bytes"`
+	Bits     float64 `json:"bits_per_weight"`
+	MeanRel2 float64 `json:"mean_rel2"` // over items with a finite figure; 0 of none
+	Weighted float64 `json:"weighted_rel2"`
+	LeftOut  int     `json:"left_out"` // items without a finite figure, in Bytes and in no mean
+	Counts   []int   `json:"counts"`   // items by arm
+	Split    int     `json:"split"`    // groups that servers fuse whose items are stored in different schemes
+
+	Groups     []RecipeGroup `json:"groups"`
+	Untargeted int           `json:"untargeted"`
+	Ignored    int           `json:"ignored"`
+	Exempted   int           `json:"exempted"`
+	Overlaps   []string      `json:"overlaps"` // items that two groups match
+	NoMatch    []string      `json:"no_match"` // patterns that match nothing
+}
+
+// RecipeGroup is a group of a recipe over the items of a table.
+type RecipeGroup struct {
+	Variant string `json:"variant"`
+	Tensors int    `json:"tensors"`
+}
+
+// PriceRecipe resolves a recipe over the items of a table and adds up what their
+// records say. canonical turns the name of a group's variant into that of an
+// arm; it may be nil. A group whose variant is no arm of the table is an error
+// that lists those that are; a table without the source's arm cannot price what
+// a recipe leaves alone.
+func PriceRecipe(t *Table, f *recipe.File, canonical func(string) string) (*RecipePrice, error) {
+	r, err := f.Resolve(matricesOf(t))
+	if err != nil {
+		return nil, err
+	}
+	arms := make([]int, len(f.Groups))
+	out := &RecipePrice{
+		Arm: make([]int, len(t.Items)), Counts: make([]int, len(t.Arms)),
+		Untargeted: r.Untargeted, Ignored: r.Ignored, Exempted: r.Exempted, Overlaps: []string{}, NoMatch: []string{}, Groups: []RecipeGroup{},
+	}
+	var known []string
+	for k := range t.Arms {
+		known = append(known, t.Arms[k].Name)
+	}
+	for g := range f.Groups {
+		name := f.Groups[g].Variant()
+		if canonical != nil {
+			name = canonical(name)
+		}
+		if arms[g] = t.Arm(name); arms[g] < 0 {
+			return nil, fmt.Errorf("variant %q was not measured (measured: %s)", name, strings.Join(known, ", "))
+		}
+		out.Groups = append(out.Groups, RecipeGroup{name, r.Matched[g]})
+	}
+	for _, o := range r.Overlaps {
+		out.Overlaps = append(out.Overlaps, o.Matrix)
+	}
+	for _, n := range r.NoMatch {
+		out.NoMatch = append(out.NoMatch, n.Where+": "+n.Pattern)
+	}
+	source := t.Arm(sourceArm)
+	var elements int64
+	var rel2, e2 sum
+	for i, g := range r.Group {
+		k := source
+		if g >= 0 {
+			k = arms[g]
+		}
+		if k < 0 || t.Arms[k].Bytes[i] < 0 {
+			return nil, fmt.Errorf("tensor %q: its size under the recipe is not known", t.Items[i].Name)
+		}
+		out.Arm[i] = k
+		out.Counts[k]++
+		out.Bytes += t.Arms[k].Bytes[i]
+		elements += t.Items[i].Elements()
+		n := &t.Arms[k].Samples[i]
+		if n.State != Measured || !isFinite(n.Rel2) {
+			out.LeftOut++
+			continue
+		}
+		rel2.addFinite(n.Rel2)
+		e2.addFinite(n.E2)
+	}
+	out.Bits = bitsPerWeight(out.Bytes, elements)
+	if n := len(t.Items) - out.LeftOut; n > 0 {
+		out.MeanRel2 = rel2.value() / float64(n)
+	}
+	if w2 := totalW2(t); w2 > 0 {
+		out.Weighted = e2.value() / w2
+	}
+	out.Split = splits(t, out.Arm, fusedGroups(t))
+	return out, nil
+}
