@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"quantscope/sessions"
 	"quantscope/views"
 )
 
@@ -104,9 +106,10 @@ func (f *recipeForm) key(m *Model, k tea.KeyMsg) tea.Cmd {
 func (m *Model) writeRecipe(a *views.LandscapeAnswer, path string, overwrite bool) tea.Cmd {
 	m.exporting++
 	m.say("writing %s …", path)
-	meta, tensors := m.scene.State.Meta, m.scene.State.Tensors
+	st := m.scene.State // of which only what does not change is read outside the loop
+	asked := &sessions.State{Meta: st.Meta, Tensors: st.Tensors, Variants: slices.Clone(st.Variants)}
 	return m.do(m.ctx, "recipe", func(ctx context.Context) tea.Msg {
-		return recipeMsg{answer: a, path: path, overwrite: overwrite, err: saveRecipe(ctx, meta, tensors, a, path, overwrite)}
+		return recipeMsg{answer: a, path: path, overwrite: overwrite, err: saveRecipe(ctx, asked, a, path, overwrite)}
 	})
 }
 

@@ -93,8 +93,6 @@ func (p *Audit) pairTable(r rect) string {
 	}
 	if p.rows.proof {
 		columns = append(columns, auditProofColumns...)
-	} else {
-		columns = append(columns, Column{Title: "off by %", Align: Right, Width: 8, Drop: 1})
 	}
 	list := &p.lists[auditPairs]
 	tb := Table{Columns: columns, Cursor: -1, Marked: true, More: true}
@@ -114,11 +112,8 @@ func (p *Audit) pairTable(r rect) string {
 			number("%.3e", other.Scale) + " " + number("%.3e", first.Scale),
 			auditRatio(other.Ratio), auditBar(th, min(other.Ratio, 1), other.Ratio, max(other.Ratio, 1), p.rows.pairsLimit, bar),
 		}
-		switch f := pair.proof; {
-		case f != nil:
+		if f := pair.proof; f != nil {
 			row = append(row, auditError(f.Served), auditError(f.Stored), auditError(f.Compensated), thousands(f.Clamped+f.Underflowed))
-		case !p.rows.proof && pair.differs():
-			row = append(row, number("%.3g", 100*other.Change))
 		}
 		if !pair.differs() {
 			for k := range 4 {
