@@ -1,8 +1,10 @@
 package landscape
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // factor sorts the tensors of a group: by layer, expert index, projection, or by
@@ -16,23 +18,52 @@ type factor struct {
 
 func (f *factor) levels() int { return len(f.names) }
 
-// newFactor numbers levels in the order in which they first appear.
-func newFactor[K comparable](name string, n int, key func(i int) K, label func(K) string) *factor {
-	f := &factor{name: name, level: make([]int32, n)}
+// newFactor sorts n tensors by a key, whose values are put in order.
+func newFactor[K comparable](name string, n int, key func(i int) K, order func(a, b K) int, label func(K) string) *factor {
 	index := map[K]int32{}
+	var keys []K
 	for i := range n {
 		k := key(i)
-		l, ok := index[k]
-		if !ok {
-			l = int32(len(f.names))
-			index[k] = l
-			f.names = append(f.names, label(k))
-			f.count = append(f.count, 0)
+		if _, ok := index[k]; !ok {
+			index[k] = 0
+			keys = append(keys, k)
 		}
-		f.level[i] = l
-		f.count[l]++
+	}
+	slices.SortFunc(keys, order)
+	f := &factor{name: name, level: make([]int32, n), count: make([]int, len(keys))}
+	for l, k := range keys {
+		index[k] = int32(l)
+		f.names = append(f.names, label(k))
+	}
+	for i := range n {
+		f.level[i] = index[key(i)]
+		f.count[f.level[i]]++
 	}
 	return f
+}
+
+// byLayer has MTP layers behind the others.
+func byLayer(a, b layerKey) int {
+	switch {
+	case a.mtp && !b.mtp:
+		return 1
+	case b.mtp && !a.mtp:
+		return -1
+	}
+	return cmp.Compare(a.layer, b.layer)
+}
+
+// projectionOrder is how projections are listed; others follow by name.
+var projectionOrder = []string{"q", "k", "v", "o", "qkv", "gate", "up", "gate_up", "down"}
+
+func byProjection(a, b string) int {
+	place := func(p string) int {
+		if i := slices.Index(projectionOrder, p); i >= 0 {
+			return i
+		}
+		return len(projectionOrder)
+	}
+	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 }
 
 func expertName(e int) string {

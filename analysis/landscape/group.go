@@ -1,6 +1,7 @@
 package landscape
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -38,7 +39,11 @@ func roleWord(k topology.Kind) string {
 
 // newGroup counts the items of one role and keeps those with figures.
 func newGroup(t *Table, arm int, kind topology.Kind, items []int) *group {
-	g := &group{table: t, arm: &t.Arms[arm], report: &Group{Role: roleWord(kind), Tensors: len(items), Worst: -1}}
+	g := &group{table: t, arm: &t.Arms[arm], report: &Group{
+		Role: roleWord(kind), Tensors: len(items), Worst: -1,
+		Neighbours: Neighbours{Pairs: []RankPair{}}, Experts: []Level{},
+		Tail: Tail{Tensors: []string{}}, Clamps: Clamps{Places: []ClampPlace{}}, // lists are not null in JSON
+	}}
 	for _, i := range items {
 		switch s := &g.arm.Samples[i]; {
 		case s.State == Pending:
@@ -54,16 +59,13 @@ func newGroup(t *Table, arm int, kind topology.Kind, items []int) *group {
 	}
 	n := len(g.items)
 	role := func(i int) *topology.Role { return &t.Items[g.items[i]].Role }
-	g.layer = newFactor("layer", n, func(i int) layerKey { return layerOf(role(i)) }, layerKey.String)
-	g.projection = newFactor("projection", n, func(i int) string { return role(i).Projection }, projectionName)
-	type cellKey struct {
-		layerKey
-		projection string
-	}
-	g.cell = newFactor("cell", n, func(i int) cellKey { return cellKey{layerOf(role(i)), role(i).Projection} },
-		func(k cellKey) string { return k.layerKey.String() + " " + projectionName(k.projection) })
+	g.layer = newFactor("layer", n, func(i int) layerKey { return layerOf(role(i)) }, byLayer, layerKey.String)
+	g.projection = newFactor("projection", n, func(i int) string { return role(i).Projection }, byProjection, projectionName)
+	g.cell = newFactor("cell", n, func(i int) [2]int32 { return [2]int32{g.layer.level[i], g.projection.level[i]} },
+		func(a, b [2]int32) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) },
+		func(k [2]int32) string { return g.layer.names[k[0]] + " " + g.projection.names[k[1]] })
 	if slices.ContainsFunc(g.items, func(i int) bool { return t.Items[i].Role.Expert >= 0 }) {
-		g.expert = newFactor("expert", n, func(i int) int { return role(i).Expert }, expertName)
+		g.expert = newFactor("expert", n, func(i int) int { return role(i).Expert }, cmp.Compare[int], expertName)
 	}
 	return g
 }
@@ -146,7 +148,7 @@ func onePercent(n int) int { return max(1, (n+50)/100) }
 func meanValue(v []float64) Value {
 	mean, variance, _, _ := stats.Moments(v)
 	out := Exact(mean)
-	if n := len(v); n >= 3 && variance > 0 {
+	if n := len(v); n >= 3 && variance > 0 && isFinite(variance) {
 		half := studentQuantile(n-1) * math.Sqrt(variance/float64(n))
 		out.Low, out.High = mean-half, mean+half
 	}

@@ -112,8 +112,10 @@ func (f *fit) connected(parts int) bool {
 
 // compareSet compares levels with the median one of them.
 //
-// The deviation's variance is that of the level's effect against the mean of
-// all, and π/2 of a mean variance over their number for the median. p is that of
+// The deviation's variance is taken for that of a level's effect and one over
+// their number of it more. That is the variance against the mean of the others
+// where there are many; where there are few, the median lies beside an extreme
+// level and deviations are smaller than if it were any other. p is that of
 // Student's t, times the number of levels (Bonferroni).
 func (f *fit) compareSet(k int, set, at []int, r *robust, out []Level) {
 	n := len(set)
@@ -145,15 +147,13 @@ func (f *fit) compareSet(k int, set, at []int, r *robust, out []Level) {
 	median := stats.Quantile(sorted, 0.5)
 	mse := f.sse / float64(f.df())
 	variance := make([]float64, n)
-	mean := 0.0
 	for a, la := range set {
-		variance[a] = mse * max(0, f.inverse[col(la)*f.p+col(la)]-2*rows[a]+all)
-		mean += variance[a] / float64(n)
+		variance[a] = mse * max(0, f.inverse[col(la)*f.p+col(la)]-2*rows[a]+all) // against the mean of all
 	}
 	partial := r.partial(f, k)
 	for a, la := range set {
 		v := &out[at[la]]
-		effect, sd := effects[a]-median, math.Sqrt(variance[a]+math.Pi/2*mean/float64(n))
+		effect, sd := effects[a]-median, math.Sqrt(variance[a]*float64(n+1)/float64(n-1))
 		if n == 2 { // the other one, and the variance of their difference
 			effect, sd = 2*effect, 2*math.Sqrt(variance[a])
 		}

@@ -1,6 +1,7 @@
 package landscape
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -24,10 +25,12 @@ const (
 
 const (
 	leastDF       = 3  // of residuals, to test anything
-	robustDF      = 30 // from which on medians of residuals say something
+	robustDF      = 60 // of residuals, from which on their median says something
+	robustRatio   = 6  // tensors to a level, likewise: of three, a robust fit meets two exactly
 	leastInCell   = 8  // tensors of a layer and projection, to have an expectation of its own
 	leastInClass  = 60 // tensors of a projection, to have a variance of its own
-	startOutlier  = 4  // deviations; where the search for outliers starts
+	classAlpha    = 0.001
+	startOutlier  = 4 // deviations; where the search for outliers starts
 	outlierRounds = 8
 	huber         = 1.345 // 95 % efficient at the normal distribution (Huber 1964)
 	madNormal     = 1.482602218505602
@@ -50,16 +53,17 @@ type robust struct {
 
 // outliers looks for tensors and levels that stand out.
 //
-// Effects multiply, so logarithms are taken. Outliers are found in two steps:
-// a Huber fit gives a first list that masks nothing; then ordinary least squares
+// Effects multiply, so logarithms are taken. Outliers are found in two steps: a
+// Huber fit gives a first list that masks nothing; then ordinary least squares
 // without the list, and each tensor's deviation as Student's t, until the list
-// stays. Fewer than 30 degrees of freedom have no first list, and one tensor at
-// a time is taken out. What is left is as good as normal, so levels are
-// compared by least squares too.
+// stays. Where a level has few tensors there is no first list, which would take
+// chance for outliers, and tensors are taken out one by one. What is left is as
+// good as normal, so levels are compared by least squares too.
 func (g *group) outliers(ctx context.Context) {
 	r, why := g.robust(ctx)
 	if r == nil {
-		g.report.Tail = Tail{Why: why, Share: Undefined(why), Ratio: Undefined(why)}
+		t := &g.report.Tail
+		t.Why, t.Share, t.Ratio, t.P = why, Undefined(why), Undefined(why), Undefined(why)
 		g.levels(nil, why)
 		return
 	}
@@ -91,7 +95,7 @@ func (g *group) robust(ctx context.Context) (*robust, string) {
 		if f == nil {
 			return nil
 		}
-		return newFactor(f.name, n, func(i int) int32 { return f.level[r.items[i]] }, func(l int32) string { return f.names[l] })
+		return newFactor(f.name, n, func(i int) int32 { return f.level[r.items[i]] }, cmp.Compare[int32], func(l int32) string { return f.names[l] })
 	}
 	r.layer, r.expert, r.projection, r.cell = pick(g.layer), pick(g.expert), pick(g.projection), pick(g.cell)
 	factors := r.expected()
@@ -107,15 +111,16 @@ func (g *group) robust(ctx context.Context) (*robust, string) {
 	if total, _ := sumOfSquares(r.x); !(f.sse > 1e-18*total) {
 		return nil, "layer, expert and projection leave no variance"
 	}
-	if f.df() >= robustDF {
+	many := f.df() >= robustDF && n >= robustRatio*f.rank
+	if many {
 		f = r.huber(ctx, factors, f)
 	}
 	r.weigh(g, f)
-	if f.df() >= robustDF {
+	if many {
 		f = r.huber(ctx, factors, f)
 		r.start(f)
 	}
-	if why := r.settle(ctx, factors); why != "" {
+	if why := r.settle(ctx, factors, many); why != "" {
 		return nil, why
 	}
 	return r, ""
@@ -189,26 +194,14 @@ func (r *robust) huber(ctx context.Context, factors []*factor, f *fit) *fit {
 
 // weigh gives tensors their precision. Noise falls with the number of blocks,
 // but tensors also differ among themselves; so projections have a variance of
-// their own where each has enough tensors, and else the likelihood chooses between
+// their own where theirs clearly differ, and else the likelihood chooses between
 // equal variances and ones that fall with the number of weights.
 func (r *robust) weigh(g *group, f *fit) {
 	z := r.standardized(f)
-	if r.projection.levels() > 1 && slices.Min(r.projection.count) >= leastInClass {
-		classes := make([][]float64, r.projection.levels())
+	if deviations := r.byProjection(f, z); deviations != nil {
+		least := slices.Min(deviations)
 		for i, l := range r.projection.level {
-			classes[l] = append(classes[l], z[i])
-		}
-		weights := make([]float64, len(classes))
-		for l, c := range classes {
-			s := mad(c, f.df(), len(r.x))
-			if !(s > 0) {
-				return
-			}
-			weights[l] = 1 / (s * s)
-		}
-		top := slices.Max(weights)
-		for i, l := range r.projection.level {
-			r.weight[i] = weights[l] / top
+			r.weight[i] = least * least / (deviations[l] * deviations[l])
 		}
 		return
 	}
@@ -232,6 +225,39 @@ func (r *robust) weigh(g *group, f *fit) {
 	if gain-2*n*math.Log(mad(bySize, 1, 1)) > -2*n*math.Log(mad(z, 1, 1)) {
 		copy(r.weight, sizes)
 	}
+}
+
+// byProjection are the projections' deviations, nil where they may be equal or
+// are judged by too few tensors. Under normal residuals the logarithm of a
+// median deviation of n has the variance 1.36/n.
+func (r *robust) byProjection(f *fit, z []float64) []float64 {
+	k := r.projection.levels()
+	if k < 2 || slices.Min(r.projection.count) < leastInClass {
+		return nil
+	}
+	classes := make([][]float64, k)
+	for i, l := range r.projection.level {
+		classes[l] = append(classes[l], z[i])
+	}
+	deviations := make([]float64, k)
+	var sum, n float64
+	for l, c := range classes {
+		deviations[l] = mad(c, f.df(), len(r.x))
+		if !(deviations[l] > 0) {
+			return nil
+		}
+		sum += float64(len(c)) * math.Log(deviations[l])
+		n += float64(len(c))
+	}
+	chi := 0.0
+	for l, c := range classes {
+		d := math.Log(deviations[l]) - sum/n
+		chi += float64(len(c)) * d * d / 1.36
+	}
+	if p, _ := stats.ChiSquareTail(chi, float64(k-1)); p >= classAlpha {
+		return nil
+	}
+	return deviations
 }
 
 // start makes the first list of outliers.
@@ -276,34 +302,30 @@ func (r *robust) kept() []float64 {
 	return w
 }
 
-// settle repeats fit and list until the list stays.
-func (r *robust) settle(ctx context.Context, factors []*factor) (why string) {
-	oneByOne := false
-	for round := range max(outlierRounds, len(r.x)/4) {
-		if ctx.Err() != nil || (round >= outlierRounds && !oneByOne) {
+// settle repeats fit and list until the list stays. Where all is judged by few
+// tensors, an outlier pulls the fit of those that share its levels, and only the
+// worst of an expert is taken out at a time, or the worst of all.
+func (r *robust) settle(ctx context.Context, factors []*factor, many bool) (why string) {
+	rounds := outlierRounds
+	if !many {
+		rounds = max(rounds, len(r.x)/4)
+	}
+	for range rounds {
+		if ctx.Err() != nil {
 			return ""
 		}
 		f := fitAdditive(factors, r.x, r.kept())
 		if f.df() < leastDF || !(f.sse > 0) {
 			return "layers, experts and projections leave nothing to compare with"
 		}
-		oneByOne = f.df() < robustDF
 		r.test(f)
 		before := slices.Clone(r.out)
-		if oneByOne {
-			worst := -1
-			for i := range r.p {
-				if !r.out[i] && r.p[i] < FamilyAlpha && (worst < 0 || r.p[i] < r.p[worst]) {
-					worst = i
-				}
-			}
-			if worst >= 0 {
-				r.out[worst] = true
-			}
-		} else {
+		if many {
 			for i, p := range r.p {
 				r.out[i] = p < FamilyAlpha
 			}
+		} else {
+			r.takeWorst()
 		}
 		r.restore()
 		if slices.Equal(before, r.out) {
@@ -311,6 +333,27 @@ func (r *robust) settle(ctx context.Context, factors []*factor) (why string) {
 		}
 	}
 	return ""
+}
+
+// takeWorst takes the worst tensor of each expert out, or the worst of all.
+func (r *robust) takeWorst() {
+	worst := map[int32]int{}
+	for i, p := range r.p {
+		if r.out[i] || p >= FamilyAlpha {
+			continue
+		}
+		var level int32
+		if r.expert != nil {
+			level = r.expert.level[i]
+		}
+		w, ok := worst[level]
+		if !ok || math.Abs(r.off[i])*r.se[w] > math.Abs(r.off[w])*r.se[i] {
+			worst[level] = i
+		}
+	}
+	for _, i := range worst {
+		r.out[i] = true
+	}
 }
 
 // test compares each tensor with what the others say of it.

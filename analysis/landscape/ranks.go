@@ -92,7 +92,7 @@ func (g *group) expertMeans() []layerMeans {
 		}
 		out = append(out, l)
 	}
-	slices.SortFunc(out, func(a, b layerMeans) int { return cmp.Compare(a.key.layer, b.key.layer) })
+	slices.SortFunc(out, func(a, b layerMeans) int { return byLayer(a.key, b.key) })
 	return out
 }
 

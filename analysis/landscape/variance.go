@@ -51,6 +51,9 @@ func (g *group) decompose(context.Context) {
 	case equal || !(total > 0):
 		refuse(whyConstant)
 		return
+	case !isFinite(total):
+		refuse("squares of the errors are out of range")
+		return
 	}
 	full := fitAdditive(g.factors(nil), g.y, nil)
 	if full.df() < 1 {
@@ -87,7 +90,8 @@ func (g *group) decompose(context.Context) {
 	}
 	d.Confounded = Exact(confounded)
 	model := shareValue(total-sse, total, full.rank-1, sse, full.df())
-	d.Remainder = Value{V: sse / total, Low: 1 - model.High, High: 1 - model.Low}
+	left := sse / total
+	d.Remainder = Value{V: left, Low: min(left, 1-model.High), High: max(left, 1-model.Low)}
 }
 
 // chance is the share that a factor of df degrees of freedom has of pure noise.
@@ -193,9 +197,9 @@ func (g *group) anova(context.Context) {
 		return
 	}
 	a.F, a.P, a.Log10P = Exact(one.F), Exact(one.P), Exact(one.LogP/math.Ln10)
-	a.Omega2 = Value{V: one.Omega2, Low: one.OmegaLow, High: one.OmegaHigh}
-	if math.IsNaN(one.OmegaLow) || math.IsNaN(one.OmegaHigh) {
-		a.Omega2 = Exact(one.Omega2)
+	a.Omega2 = Exact(max(0, one.Omega2)) // the estimate may be negative, a share is not
+	if isFinite(one.OmegaLow) && isFinite(one.OmegaHigh) {
+		a.Omega2.Low, a.Omega2.High = min(a.Omega2.V, one.OmegaLow), max(a.Omega2.V, one.OmegaHigh)
 	}
 	a.OverExpected = g.overExpected(one.SSBetween + one.SSWithin)
 	a.KruskalH, a.KruskalP = Undefined("not tested"), Undefined("not tested")

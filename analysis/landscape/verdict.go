@@ -146,7 +146,7 @@ func (g *group) shares(list []int) (held, bytes float64) {
 
 // effects are what was found, the largest first.
 func (g *group) effects() []Effect {
-	var out []Effect
+	out := []Effect{}
 	for _, f := range []struct {
 		kind   string
 		levels []Level
@@ -252,7 +252,7 @@ func (g *group) unnamed() string {
 
 // ratioText is ×1.06 [1.05, 1.07].
 func ratioText(v Value) string {
-	if !v.HasInterval() {
+	if !v.HasInterval() || v.V >= 1000 {
 		return fmt.Sprintf("×%.3g", v.V)
 	}
 	digits := 2
@@ -262,10 +262,13 @@ func ratioText(v Value) string {
 	return fmt.Sprintf("×%.*f [%.*f, %.*f]", digits, v.V, digits, v.Low, digits, v.High)
 }
 
-// percent has two digits behind the point below 10 %, one above.
+// percent has two digits behind the point below 10 %, one above, none for all.
 func percent(x float64) string {
 	digits := 2
-	if x >= 0.1 {
+	switch {
+	case x >= 0.9995:
+		digits = 0
+	case x >= 0.1:
 		digits = 1
 	}
 	return strconv.FormatFloat(100*x, 'f', digits, 64) + " %"
