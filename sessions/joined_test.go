@@ -242,7 +242,9 @@ func TestJoinedFeedFollows(t *testing.T) {
 	startA, startB := endA.Clone(), endB.Clone()
 	startB.Variants, startB.Records = startB.Variants[:1], startB.Records[:1]
 	startB.Log = slices.DeleteFunc(startB.Log, func(e Event) bool { return e.Variant == 1 })
-	late := Batch{Progress: endA.Progress, LastSeq: endA.LastSeq + 5, LastUS: endA.LastUS, Closed: true}
+	again := startA.Records[0][30] // measured anew: it counts once
+	again.Seq = endA.LastSeq + 1
+	late := Batch{Records: []Record{again}, Progress: endA.Progress, LastSeq: endA.LastSeq + 5, LastUS: endA.LastUS, Closed: true}
 	for i := range startA.Records[1] {
 		late.Records = append(late.Records, startA.Records[1][i])
 		startA.Records[1][i] = Record{}
@@ -275,6 +277,7 @@ func TestJoinedFeedFollows(t *testing.T) {
 	if s.Apply(batch); !batch.Closed || s.Progress.Done != 80 || s.Progress.Total != 80 {
 		t.Errorf("after the second: closed %v, %+v", batch.Closed, s.Progress)
 	}
+	endA.Records[0][30] = again
 	want, err := Join(endA, endB, "run2")
 	if err != nil {
 		t.Fatal(err)
