@@ -18,7 +18,7 @@ func (g *group) clamps() {
 	for i := range g.table.Items {
 		r := &g.table.Items[i].Role
 		s := &g.arm.Samples[i]
-		if s.State != Measured || roleWord(r.Kind) != g.report.Role {
+		if s.State != Measured || r.Kind != g.kind {
 			continue
 		}
 		c.High += s.ScaleHigh

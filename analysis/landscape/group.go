@@ -14,6 +14,7 @@ import (
 type group struct {
 	table *Table
 	arm   *Arm
+	kind  topology.Kind
 	items []int     // measured with finite figures, in the table's order
 	y     []float64 // rel2 of each
 
@@ -39,7 +40,7 @@ func roleWord(k topology.Kind) string {
 
 // newGroup counts the items of one role and keeps those with figures.
 func newGroup(t *Table, arm int, kind topology.Kind, items []int) *group {
-	g := &group{table: t, arm: &t.Arms[arm], report: &Group{
+	g := &group{table: t, arm: &t.Arms[arm], kind: kind, report: &Group{
 		Role: roleWord(kind), Tensors: len(items), Worst: -1,
 		Neighbours: Neighbours{Pairs: []RankPair{}}, Experts: []Level{},
 		Tail: Tail{Tensors: []string{}}, Clamps: Clamps{Places: []ClampPlace{}}, // lists are not null in JSON
@@ -172,15 +173,7 @@ func (g *group) worstShare(context.Context) {
 		return
 	}
 	sorted := slices.Clone(g.y)
-	slices.SortFunc(sorted, func(a, b float64) int {
-		switch {
-		case a > b:
-			return -1
-		case a < b:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
 	k := g.report.WorstCount
 	times := make([]int32, n) // how often each was drawn
 	share := func(idx []int) float64 {

@@ -28,12 +28,9 @@ const (
 	robustDF      = 60 // of residuals, from which on their median says something
 	robustRatio   = 6  // tensors to a level, likewise: of three, a robust fit meets two exactly
 	leastInCell   = 8  // tensors of a layer and projection, to have an expectation of its own
-	leastInClass  = 60 // tensors of a projection, to have a variance of its own
-	classAlpha    = 0.001
-	startOutlier  = 4 // deviations; where the search for outliers starts
+	startOutlier  = 4  // deviations; where the search for outliers starts
 	outlierRounds = 8
 	huber         = 1.345 // 95 % efficient at the normal distribution (Huber 1964)
-	madNormal     = 1.482602218505602
 )
 
 // robust is what outliers leave of a group, on logarithms of rel2.
@@ -143,17 +140,6 @@ func (r *robust) additive() []*factor {
 	return fs
 }
 
-// mad is the median magnitude of values as a normal deviation, for residuals of
-// n values with df degrees of freedom.
-func mad(values []float64, df, n int) float64 {
-	v := make([]float64, len(values))
-	for i := range v {
-		v[i] = math.Abs(values[i])
-	}
-	slices.Sort(v)
-	return madNormal * stats.Quantile(v, 0.5) * math.Sqrt(float64(n)/float64(max(df, 1)))
-}
-
 // standardized are residuals by the square root of their weights.
 func (r *robust) standardized(f *fit) []float64 {
 	z := make([]float64, len(r.x))
@@ -190,74 +176,6 @@ func (r *robust) huber(ctx context.Context, factors []*factor, f *fit) *fit {
 		}
 	}
 	return f
-}
-
-// weigh gives tensors their precision. Noise falls with the number of blocks,
-// but tensors also differ among themselves; so projections have a variance of
-// their own where theirs clearly differ, and else the likelihood chooses between
-// equal variances and ones that fall with the number of weights.
-func (r *robust) weigh(g *group, f *fit) {
-	z := r.standardized(f)
-	if deviations := r.byProjection(f, z); deviations != nil {
-		least := slices.Min(deviations)
-		for i, l := range r.projection.level {
-			r.weight[i] = least * least / (deviations[l] * deviations[l])
-		}
-		return
-	}
-	sizes := make([]float64, len(r.x))
-	for i, k := range r.items {
-		sizes[i] = float64(g.table.Items[g.items[k]].Elements())
-	}
-	top := slices.Max(sizes)
-	if slices.Min(sizes) == top || !(slices.Min(sizes) > 0) {
-		return
-	}
-	// Twice the log likelihood of normal residuals, of medians for robustness:
-	// Σ ln w − 2n ln σ, for weights w and for 1.
-	gain, bySize := 0.0, make([]float64, len(z))
-	for i := range sizes {
-		sizes[i] /= top
-		gain += math.Log(sizes[i])
-		bySize[i] = z[i] * math.Sqrt(sizes[i])
-	}
-	n := float64(len(z))
-	if gain-2*n*math.Log(mad(bySize, 1, 1)) > -2*n*math.Log(mad(z, 1, 1)) {
-		copy(r.weight, sizes)
-	}
-}
-
-// byProjection are the projections' deviations, nil where they may be equal or
-// are judged by too few tensors. Under normal residuals the logarithm of a
-// median deviation of n has the variance 1.36/n.
-func (r *robust) byProjection(f *fit, z []float64) []float64 {
-	k := r.projection.levels()
-	if k < 2 || slices.Min(r.projection.count) < leastInClass {
-		return nil
-	}
-	classes := make([][]float64, k)
-	for i, l := range r.projection.level {
-		classes[l] = append(classes[l], z[i])
-	}
-	deviations := make([]float64, k)
-	var sum, n float64
-	for l, c := range classes {
-		deviations[l] = mad(c, f.df(), len(r.x))
-		if !(deviations[l] > 0) {
-			return nil
-		}
-		sum += float64(len(c)) * math.Log(deviations[l])
-		n += float64(len(c))
-	}
-	chi := 0.0
-	for l, c := range classes {
-		d := math.Log(deviations[l]) - sum/n
-		chi += float64(len(c)) * d * d / 1.36
-	}
-	if p, _ := stats.ChiSquareTail(chi, float64(k-1)); p >= classAlpha {
-		return nil
-	}
-	return deviations
 }
 
 // start makes the first list of outliers.
@@ -393,56 +311,4 @@ func (r *robust) test(f *fit) {
 		p[i] = min(1, 2*p[i])
 	}
 	r.p = stats.BH(p)
-}
-
-// tail lists the outliers that are worse than expected, beyond TailFloor.
-func (g *group) tail(r *robust) {
-	t := &g.report.Tail
-	t.Share, t.Ratio = Exact(0), Undefined("no tensor stands out")
-	var off, variance, share, total float64
-	for _, y := range g.y {
-		total += y
-	}
-	type one struct {
-		item int
-		off  float64
-	}
-	var list []one
-	lowest := 1.0
-	r.tail = make([]bool, len(r.out))
-	for i, out := range r.out {
-		if out && r.off[i] < -math.Log(TailFloor) {
-			t.Better++
-		}
-		if r.tail[i] = out && r.off[i] > math.Log(TailFloor); !r.tail[i] {
-			continue
-		}
-		list = append(list, one{g.items[r.items[i]], r.off[i]})
-		off += r.off[i]
-		variance += r.se[i] * r.se[i]
-		share += g.y[r.items[i]]
-		lowest = min(lowest, r.p[i])
-	}
-	if len(list) == 0 {
-		t.P = Undefined("no tensor stands out")
-		return
-	}
-	slices.SortStableFunc(list, func(a, b one) int {
-		switch {
-		case a.off > b.off:
-			return -1
-		case a.off < b.off:
-			return 1
-		}
-		return 0
-	})
-	for _, o := range list {
-		t.Items = append(t.Items, o.item)
-		t.Tensors = append(t.Tensors, g.table.Items[o.item].Name)
-	}
-	n := float64(len(list))
-	t.Count = len(list)
-	t.Share, t.P = Exact(share/total), Exact(lowest)
-	half := studentQuantile(r.df) * math.Sqrt(variance) / n
-	t.Ratio = Value{V: math.Exp(off / n), Low: math.Exp(off/n - half), High: math.Exp(off/n + half)}
 }
