@@ -68,6 +68,9 @@ func TestJoin(t *testing.T) {
 	if v := &s.Variants[2]; v.Plain() != "f2" || v.From != "run2" || s.Variants[1].Plain() != "f2" || s.Variants[1].From != "" {
 		t.Errorf("%+v", v)
 	}
+	if got := Summarize(s, 2); got.Variant != "f2 @ run2" || got.Effective != got.Variant {
+		t.Errorf("what ran: %q as %q", got.Variant, got.Effective)
+	}
 	if len(s.Tensors) != 20 {
 		t.Fatalf("%d tensors, want the 20 that both have", len(s.Tensors))
 	}

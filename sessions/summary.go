@@ -175,13 +175,17 @@ func effective(st *State, v Variant) string {
 		}
 		fell[e.Effective][e.Tensor] = true
 	}
+	name := v.Effective
+	if name == v.Plain() {
+		name = v.Name // with the label of a joined state
+	}
 	if len(fell) == 0 {
-		return v.Effective
+		return name
 	}
 	var parts []string
 	for what, tensors := range fell {
 		parts = append(parts, fmt.Sprintf("%s for %s", what, count(int64(len(tensors)), "tensor")))
 	}
 	slices.Sort(parts)
-	return v.Effective + " (" + strings.Join(parts, ", ") + ")"
+	return name + " (" + strings.Join(parts, ", ") + ")"
 }

@@ -79,7 +79,7 @@ func (m *Model) measured(v sessions.Variant) string {
 		}
 	}
 	note := fmt.Sprintf("%d/%d measured", n, len(m.scene.State.Tensors))
-	if v.Effective != "" && v.Effective != v.Name {
+	if v.Effective != "" && v.Effective != v.Plain() {
 		note += "  ran as " + v.Effective
 	}
 	return note
