@@ -140,8 +140,9 @@ func (s *Solver) dealer(a Assignment) *dealer {
 }
 
 // deal gives the arms to the units in order, the largest first, then makes the
-// bytes fit: from the end of the order units go back to their smallest arm, from
-// its beginning those that have it get what is left.
+// bytes fit: from the end of the order units get the next smaller of the
+// answer's arms, the largest first, and in the end their smallest; from the
+// beginning of the order units get what is left.
 func (d *dealer) deal(order []int) Point {
 	given := make([]option, len(d.units))
 	bytes := d.fixedBytes
@@ -152,11 +153,27 @@ func (d *dealer) deal(order []int) Point {
 		}
 		bytes += given[u].bytes
 	}
+	move := func(u int, to option) {
+		bytes += to.bytes - given[u].bytes
+		given[u] = to
+	}
+	for level, kind := range d.kinds {
+		for k := len(order) - 1; k >= 0 && bytes > d.target; k-- {
+			u := order[k]
+			if given[u].arm != kind {
+				continue
+			}
+			for _, next := range d.kinds[level+1:] {
+				if o := d.all[u][next]; o.arm >= 0 && o.bytes < given[u].bytes {
+					move(u, o)
+					break
+				}
+			}
+		}
+	}
 	for k := len(order) - 1; k >= 0 && bytes > d.target; k-- {
-		u := order[k]
-		if least := d.units[u].option[0]; given[u].bytes > least.bytes {
-			bytes += least.bytes - given[u].bytes
-			given[u] = least
+		if least := d.units[order[k]].option[0]; least.bytes < given[order[k]].bytes {
+			move(order[k], least)
 		}
 	}
 	for _, u := range order {
@@ -165,8 +182,7 @@ func (d *dealer) deal(order []int) Point {
 		}
 		for _, k := range d.kinds {
 			if o := d.all[u][k]; o.arm >= 0 && o.bytes > given[u].bytes && bytes+o.bytes-given[u].bytes <= d.target {
-				bytes += o.bytes - given[u].bytes
-				given[u] = o
+				move(u, o)
 				break
 			}
 		}
@@ -209,7 +225,11 @@ func Beats(a Assignment, controls []Curve) (sentence string, beats bool) {
 	random := fmt.Sprintf("random %.6g to %.6g", low, high)
 	switch {
 	case margin > width+slack:
-		return fmt.Sprintf("the answer beats its controls by more than their spread: %.6g against %.6g of the best of them (%s; %s), %.3g %% less", a.Value, best.MeanRel2, name, random, 100*margin/best.MeanRel2), true
+		little := ""
+		if margin < worthwhile*best.MeanRel2 {
+			little = ", which is little"
+		}
+		return fmt.Sprintf("the answer beats its controls by more than their spread: %.6g against %.6g of the best of them (%s; %s), %.3g %% less%s", a.Value, best.MeanRel2, name, random, 100*margin/best.MeanRel2, little), true
 	case margin > slack:
 		return fmt.Sprintf("the answer does not beat its controls by more than their spread: %.6g against %.6g of the best of them (%s; %s)", a.Value, best.MeanRel2, name, random), false
 	}

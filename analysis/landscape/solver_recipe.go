@@ -21,8 +21,8 @@ func matricesOf(t *Table) []topology.Matrix {
 }
 
 // RecipeOf is an assignment as a recipe: a group for every arm but the source's,
-// whose items no group targets. The caller says what it is called and for which
-// checkpoint.
+// whose items no group targets. Its name and comment say what it costs and
+// loses; for which checkpoint it is, the caller says in Source.
 func RecipeOf(t *Table, a Assignment) (*recipe.File, error) {
 	if len(a.Arm) != len(t.Items) {
 		return nil, fmt.Errorf("an assignment of %d tensors for a table of %d", len(a.Arm), len(t.Items))
@@ -38,7 +38,31 @@ func RecipeOf(t *Table, a Assignment) (*recipe.File, error) {
 			choice[i] = -1
 		}
 	}
-	return recipe.FromAssignment(matricesOf(t), choice, groups)
+	f, err := recipe.FromAssignment(matricesOf(t), choice, groups)
+	if err != nil {
+		return nil, err
+	}
+	f.Name = fmt.Sprintf("%.4g bits per weight", a.Bits)
+	f.Comment = strings.Join(a.Lines(), "\n")
+	return f, nil
+}
+
+// Lines say in a few sentences what an answer costs and loses and how good it
+// is.
+func (a *Assignment) Lines() []string {
+	figure := "mean rel2"
+	if a.Objective == WeightedError.String() {
+		figure = "Σe²/Σw²"
+	}
+	good := fmt.Sprintf("at most %.2g %% above the bound of %.6g", 100*a.Gap, a.Bound)
+	if a.Exact {
+		good = fmt.Sprintf("the least that this size allows, to within %.1g", a.Slack)
+	}
+	out := []string{
+		fmt.Sprintf("%d bytes of a budget of %d, %.6g bits per weight", a.Bytes, a.Budget, a.Bits),
+		fmt.Sprintf("%s %.6g, %s", figure, a.Value, good),
+	}
+	return append(out, a.Notes...)
 }
 
 // RecipePrice is what a recipe costs and loses by the records of a table.
