@@ -46,7 +46,7 @@ type joining struct {
 	seq      [2]int64 // last of either session
 	added    int64    // events that are of neither
 	us       [2]int64
-	known    map[pair]bool // joined measurements by whether they were made; false are failed ones
+	known    [][]outcomeKnown // by joined variant and tensor
 	done     int64
 	failed   int64
 }
@@ -56,7 +56,7 @@ func newJoining(a, b *State, label string) (*joining, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &joining{label: label, note: m.leftOut(sessionName(a), sessionName(b)), names: map[string]bool{}, known: map[pair]bool{}}
+	j := &joining{label: label, note: m.leftOut(sessionName(a), sessionName(b)), names: map[string]bool{}}
 	j.own = [2][]int{m.a, m.b}
 	for side, s := range []*State{a, b} {
 		j.joined[side] = slices.Repeat([]int{-1}, len(s.Tensors))
@@ -106,6 +106,7 @@ func (j *joining) state(a, b *State) *State {
 func (j *joining) variant(side joinedSide, v Variant) Variant {
 	j.at[side] = append(j.at[side], len(j.variants))
 	j.variants = append(j.variants, joinedVariant{side, v.ID})
+	j.known = append(j.known, make([]outcomeKnown, len(j.own[side])))
 	v.ID = len(j.variants) - 1
 	if side == second {
 		v.From, v.Own = j.label, v.Name
@@ -126,19 +127,29 @@ func (j *joining) record(side joinedSide, r Record) (_ Record, ok bool) {
 		return r, false
 	}
 	r.Variant, r.Tensor = j.at[side][r.Variant], t
-	k := pair{r.Variant, t}
-	if made, old := j.known[k]; old {
-		j.count(made, -1)
+	known := &j.known[r.Variant][t]
+	j.count(*known, -1)
+	if *known = outcomeMade; r.Failed {
+		*known = outcomeFailed
 	}
-	j.known[k] = !r.Failed
-	j.count(!r.Failed, 1)
+	j.count(*known, 1)
 	return r, true
 }
 
-func (j *joining) count(made bool, by int64) {
-	if made {
+// outcomeKnown is what became of one measurement.
+type outcomeKnown uint8
+
+const (
+	outcomeNone outcomeKnown = iota
+	outcomeMade
+	outcomeFailed
+)
+
+func (j *joining) count(k outcomeKnown, by int64) {
+	switch k {
+	case outcomeMade:
 		j.done += by
-	} else {
+	case outcomeFailed:
 		j.failed += by
 	}
 }
