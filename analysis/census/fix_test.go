@@ -1,9 +1,7 @@
 package census
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"quantscope/analysis/verify"
-	"quantscope/quant/checkpoint"
 	"quantscope/quant/demo"
 	"quantscope/quant/export"
 	"quantscope/quant/layout"
@@ -166,87 +162,6 @@ func TestFixOfDemo(t *testing.T) {
 	}
 }
 
-// checkSide wants all files beside the weights as they were, but for the receipt.
-func checkSide(t *testing.T, dir, out string, f *Fixed) {
-	t.Helper()
-	a, b := sideFiles(t, dir), sideFiles(t, out)
-	for name := range a {
-		if name != "config.json" && a[name] != b[name] {
-			t.Errorf("%s differs", name)
-		}
-	}
-	if len(a) != len(b) {
-		t.Errorf("%d files beside the weights, there were %d", len(b), len(a))
-	}
-	type config struct {
-		Quantization struct {
-			Receipt struct {
-				Variant string
-				Globals string `json:"global_scale"`
-				Fixed   struct{ Compensated, Requantized int }
-			} `json:"quantscope"`
-		} `json:"quantization_config"`
-	}
-	var was, is config
-	var wasAll, isAll map[string]any
-	for _, x := range []struct {
-		text string
-		into []any
-	}{{a["config.json"], []any{&was, &wasAll}}, {b["config.json"], []any{&is, &isAll}}} {
-		for _, v := range x.into {
-			if err := json.Unmarshal([]byte(x.text), v); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	r := is.Quantization.Receipt
-	if was.Quantization.Receipt.Globals != "tensor" || r.Globals != "shared" || r.Variant != was.Quantization.Receipt.Variant || r.Fixed.Compensated != f.Compensated || r.Fixed.Requantized != f.Requantized {
-		t.Errorf("receipt %+v, was %+v", r, was.Quantization.Receipt)
-	}
-	for _, all := range []map[string]any{wasAll, isAll} {
-		receipt := all["quantization_config"].(map[string]any)["quantscope"].(map[string]any)
-		delete(receipt, "global_scale")
-		delete(receipt, "fixed")
-	}
-	one, _ := json.Marshal(wasAll)
-	two, _ := json.Marshal(isAll)
-	if !bytes.Equal(one, two) {
-		t.Error("config.json differs in more than the receipt")
-	}
-}
-
-// checkVerify wants the proof of the copy to find nothing but what was
-// compensated.
-func checkVerify(t *testing.T, out string, rep *Report, f *Fixed) {
-	t.Helper()
-	compensated := map[string]bool{}
-	for _, l := range rep.Layers {
-		for _, g := range l.Groups {
-			for _, m := range g.Members {
-				if g.Fix.By == ByCompensation && m.Name != g.Fix.Kept {
-					compensated[m.Name] = true
-				}
-			}
-		}
-	}
-	ck, model := open(t, demo.Label)
-	v, err := verify.Run(t.Context(), ck, model, out, verify.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := map[string]bool{}
-	for _, p := range v.Problems {
-		module, _ := layout.Split(p.Tensor)
-		said[module] = true
-		if !compensated[module] || p.ID != verify.GlobalDiffers && p.ID != verify.ScalesDiffer && p.ID != verify.CodesDiffer {
-			t.Errorf("%+v", p)
-		}
-	}
-	if len(said) != f.Compensated || v.OK != (f.Compensated == 0) || v.UntouchedIdentical != v.UntouchedTensors {
-		t.Errorf("%d of %d compensated matrices are named; %+v", len(said), f.Compensated, v.Notes)
-	}
-}
-
 // What Prove weighed is not weighed again, and the same is chosen.
 func TestFixAfterProof(t *testing.T) {
 	dir := exportDemo(t, "nvfp4", layout.ModelOpt, export.PerTensor)
@@ -304,64 +219,6 @@ func TestFixWithPartOfAMaster(t *testing.T) {
 	}
 }
 
-// A receipt says how members are made again; without one, or with one that is
-// not known, they are rounded to nearest, and that is said. Without one no byte
-// of the config changes.
-func TestFixByReceipt(t *testing.T) {
-	edit := func(t *testing.T, dir string, change func(receipt map[string]any) map[string]any) {
-		t.Helper()
-		path := filepath.Join(dir, "config.json")
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var all map[string]any
-		if err := json.Unmarshal(raw, &all); err != nil {
-			t.Fatal(err)
-		}
-		q := all["quantization_config"].(map[string]any)
-		if r := change(q["quantscope"].(map[string]any)); r != nil {
-			q["quantscope"] = r
-		} else {
-			delete(q, "quantscope")
-		}
-		if raw, err = json.Marshal(all); err == nil {
-			err = os.WriteFile(path, raw, 0o666)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		name, method, note string
-		change             func(map[string]any) map[string]any
-	}{
-		{"as it is", "nvfp4+mse by modelopt", "", func(r map[string]any) map[string]any { return r }},
-		{"none", "nvfp4+rtn by modelopt", "no receipt", func(map[string]any) map[string]any { return nil }},
-		{"an unknown method", "nvfp4+rtn by modelopt", "cannot be made again", func(r map[string]any) map[string]any { r["method"] = "gptq"; return r }},
-		{"another layout's arithmetic", "nvfp4+rtn by modelopt", "cannot be made again", func(r map[string]any) map[string]any { r["convention"] = "ct"; return r }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := exportDemo(t, "nvfp4+mse", layout.ModelOpt, export.PerTensor)
-			edit(t, dir, c.change)
-			out, _, f := fix(t, dir, demo.Label, Options{})
-			if f.Method != c.method {
-				t.Errorf("by %s, want %s", f.Method, c.method)
-			}
-			if notes := strings.Join(f.Notes, "; "); c.note == "" && notes != "" || !strings.Contains(notes, c.note) {
-				t.Errorf("notes %q, want %q", notes, c.note)
-			}
-			if after := census(t, out); after.Differing != 0 {
-				t.Errorf("%+v", after.Totals)
-			}
-			same := sideFiles(t, dir)["config.json"] == sideFiles(t, out)["config.json"]
-			if same != (c.name == "none") {
-				t.Errorf("config unchanged: %t", same)
-			}
-		})
-	}
-}
-
 // Members in different shards, and a member's fields in different shards, come
 // out as they do from one file.
 func TestFixAcrossShards(t *testing.T) {
@@ -383,6 +240,34 @@ func TestFixAcrossShards(t *testing.T) {
 		}
 		if fa.Groups != 1 || fa.Written != fb.Written || census(t, b).Differing != 0 {
 			t.Errorf("%+v and %+v", fa, fb)
+		}
+	}
+}
+
+// Matrices that are gone through in several pieces come out whole.
+func TestFixInPieces(t *testing.T) {
+	const m, rows, cols = "model.layers.0.mlp.", 600, 1024
+	if chunkRows(cols) >= rows {
+		t.Fatal("one piece")
+	}
+	gate, up := floats(rows*cols, 1, 0.02), floats(rows*cols, 2, 0.03)
+	for _, lay := range []string{layout.ModelOpt, layout.CompressedTensors} {
+		dir := writeFiles(t, "", slices.Concat(packed(t, m+"gate_proj", lay, gate, rows, cols, 0), packed(t, m+"up_proj", lay, up, rows, cols, 0)))
+		master := writeFiles(t, "", []stored{bf16(t, m+"gate_proj.weight", gate, rows, cols), bf16(t, m+"up_proj.weight", up, rows, cols)})
+		for _, against := range []string{master, ""} {
+			before := decodedAll(t, dir)
+			out, rep, f := fix(t, dir, against, Options{})
+			after := decodedAll(t, out)
+			w, q := slices.Concat(gate, up), slices.Concat(after[m+"gate_proj"], after[m+"up_proj"])
+			if against == "" {
+				w = slices.Concat(before[m+"gate_proj"], before[m+"up_proj"])
+			}
+			if d := rel(w, q); math.Abs(d-f.Written) > 1e-9 || census(t, out).Differing != 0 {
+				t.Errorf("%s, %s: %v, want %v", lay, rep.Layers[0].Groups[0].Fix.By, d, f.Written)
+			}
+			if by := rep.Layers[0].Groups[0].Fix.By; (by == ByRequantization) != (against != "") {
+				t.Errorf("%s: by %s", lay, by)
+			}
 		}
 	}
 }
@@ -439,6 +324,23 @@ func TestFixOfTiedScales(t *testing.T) {
 	if got := changed(t, dir, out); !slices.Equal(got, []string{"model.layers.0.mlp.experts.up_proj.weight_scale", "model.layers.0.mlp.experts.up_proj.weight_scale_2"}) {
 		t.Errorf("%q has changed", got)
 	}
+	// With a master too: a scale that others have cannot become another.
+	var plain []stored
+	for _, x := range []struct {
+		proj string
+		seed uint64
+	}{{"gate_proj", 1}, {"up_proj", 10}} {
+		var w []float32
+		for e := range uint64(3) {
+			w = append(w, floats(16*32, x.seed+e, 0.02)...)
+		}
+		plain = append(plain, bf16(t, "model.layers.0.mlp.experts."+x.proj, w, 3, 16, 32))
+	}
+	master := writeFiles(t, `{"model_type": "qwen3_moe", "hidden_size": 32, "num_hidden_layers": 1, "num_experts": 3, "moe_intermediate_size": 16, "num_experts_per_tok": 1}`, plain)
+	out, rep, f = fix(t, dir, master, Options{})
+	if census(t, out).Differing != 0 || f.Compensated != 3 || f.ByRequant != nil || f.Against != "master" || len(rep.Left) > 0 {
+		t.Errorf("%+v, %+v", f, rep.Left)
+	}
 	// Each with its own: only those of the pair that differs change.
 	dir = stackedExperts(t, []float32{1e-4, 2e-4, 3e-4}, []float32{1e-4, 2.6e-4, 3e-4})
 	out, rep, _ = fix(t, dir, "", Options{})
@@ -452,76 +354,6 @@ func TestFixOfTiedScales(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What has nothing to mend, what was not made of the master, and folders that
-// cannot be written to are refused before anything is written.
-func TestFixRefuses(t *testing.T) {
-	dir := exportDemo(t, "nvfp4", layout.ModelOpt, export.PerTensor)
-	other := func(t *testing.T) string { // the demo's names with other weights
-		from, _ := open(t, demo.Label)
-		var shard []stored
-		for i := range from.Tensors {
-			x := &from.Tensors[i]
-			if strings.HasSuffix(x.Name, "_proj.weight") && x.DType == checkpoint.BF16 {
-				shard = append(shard, bf16(t, x.Name, floats(int(x.Elements()), uint64(i), 0.02), x.Shape...))
-			}
-		}
-		return writeFiles(t, string(from.Config), shard)
-	}
-	for _, c := range []struct {
-		name, dir, master, out string
-		want                   error
-	}{
-		{"nothing quantized", casePath("C26-fused-experts"), "", "", ErrNothing},
-		{"no pairs", casePath("C25-two-conventions", "divisor"), "", "", ErrNothing},
-		{"another master", dir, other(t), "", ErrMaster},
-		{"the source", dir, "", dir, export.ErrOutput},
-		{"the master", dir, "", casePath(), export.ErrOutput},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			out := c.out
-			if out == "" {
-				out = filepath.Join(t.TempDir(), "out")
-			}
-			before, _ := os.ReadDir(out)
-			_, _, err := tryFix(t, c.dir, c.master, out, Options{})
-			if !errors.Is(err, c.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v, want %v", err, c.want)
-			}
-			if now, _ := os.ReadDir(out); len(now) != len(before) {
-				t.Errorf("%d files in %s, there were %d", len(now), out, len(before))
-			}
-		})
-	}
-	t.Run("a changed source", func(t *testing.T) {
-		dir := exportDemo(t, "nvfp4", layout.ModelOpt, export.PerTensor)
-		ck, model := open(t, dir)
-		rep, err := Run(t.Context(), ck, model)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := filepath.Join(t.TempDir(), "out")
-		path := filepath.Join(dir, ck.Files[1].Name)
-		_, _, err = Fix(t.Context(), rep, ck, model, nil, out, Options{Progress: func(p Progress) {
-			if p.What == out { // while it is written
-				raw, err := os.ReadFile(path)
-				if err == nil {
-					err = os.WriteFile(path, append(raw, 0), 0o666)
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			}
-		}})
-		var file *checkpoint.FileError
-		if !errors.As(err, &file) {
-			t.Errorf("%v", err)
-		}
-		if _, err := os.Stat(out); err == nil {
-			t.Error("the copy of a source that changed is left")
-		}
-	})
 }
 
 // A checkpoint in which nothing differs is copied as it stands.
