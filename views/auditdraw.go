@@ -2,11 +2,8 @@ package views
 
 import (
 	"fmt"
-	"strings"
 
 	"quantscope/analysis/census"
-	"quantscope/analysis/lint"
-	"quantscope/sessions"
 )
 
 // View draws the screen.
@@ -52,7 +49,7 @@ func (p *Audit) draw() string {
 
 func (p *Audit) layout() auditLayout {
 	return arrangeAudit(p.w, p.h, auditWants{
-		head: len(p.head()), layers: p.count(auditLayers), pairs: p.count(auditPairs), found: len(p.findingLines(p.w)),
+		head: len(p.head()), layers: p.count(auditLayers), pairs: p.count(auditPairs), found: p.findingsCount(),
 		level: p.level, findings: p.findings && p.findingsCount() > 0, spread: len(p.rows.logs) > 0,
 	})
 }
@@ -158,90 +155,4 @@ func proofSentence(r *census.Report) string {
 		return text + fmt.Sprintf("; for that %s of %s block scales clamp.", thousands(n), thousands(f.Scales))
 	}
 	return text + "; for that no block scale clamps."
-}
-
-// findingsCount is how many findings and left out matrices there are.
-func (p *Audit) findingsCount() int {
-	s := p.scene.Audits.Shown()
-	if s == nil || s.Audit == nil {
-		return 0
-	}
-	return len(s.Audit.Findings) + len(s.Audit.Census.Left)
-}
-
-// findingsTitle counts them by severity.
-func findingsTitle(a *sessions.Audit) string {
-	errors := 0
-	for i := range a.Findings {
-		if a.Findings[i].Severity == lint.Error {
-			errors++
-		}
-	}
-	var parts []string
-	if errors > 0 {
-		parts = append(parts, plural(errors, "error"))
-	}
-	if n := len(a.Findings) - errors; n > 0 {
-		parts = append(parts, plural(n, "warning"))
-	}
-	if n := len(a.Census.Left); n > 0 {
-		parts = append(parts, thousands(n)+" not compared")
-	}
-	return strings.Join(parts, " · ")
-}
-
-// findingLines are the findings in full, in lines of w cells.
-func (p *Audit) findingLines(w int) []string {
-	th, s := p.scene.Theme, p.scene.Audits.Shown()
-	if s == nil || s.Audit == nil || w < 12 {
-		return nil
-	}
-	var out []string
-	add := func(mark, word string, bad bool, text, fix string) {
-		style := th.Warn
-		if bad {
-			style = th.Bad
-		}
-		const lead = 10
-		for i, line := range wrapped(th.Text, text, w-lead) {
-			if i == 0 {
-				out = append(out, style.Render(Fit(mark+" "+word, lead))+line)
-			} else {
-				out = append(out, spaces(lead)+line)
-			}
-		}
-		if fix != "" {
-			for _, line := range wrapped(th.Dim, "→ "+fix, w-lead) {
-				out = append(out, spaces(lead)+line)
-			}
-		}
-	}
-	for _, f := range s.Audit.Findings {
-		mark := "!"
-		if f.Severity == lint.Error {
-			mark = "×"
-		}
-		where := strings.TrimSpace(strings.Join([]string{f.ID, f.File, f.Tensor}, "  "))
-		add(mark, Clean(string(f.Severity)), f.Severity == lint.Error, Clean(where)+": "+oneLine(f.Message), oneLine(f.Fix))
-	}
-	for _, l := range s.Audit.Census.Left {
-		add("–", "left out", false, Clean(l.Name)+": "+oneLine(l.Reason), "")
-	}
-	return out
-}
-
-// drawFindings lists them from where the person scrolled to.
-func (p *Audit) drawFindings(r rect) string {
-	th, lines := p.scene.Theme, p.findingLines(r.w)
-	title := th.Title.Render("findings") + th.Dim.Render("  "+findingsTitle(p.scene.Audits.Shown().Audit))
-	room := max(r.h-1, 0)
-	top := 0
-	if p.findings {
-		top = min(p.findingTop, max(len(lines)-room, 0))
-	}
-	out := append([]string{title}, lines[top:]...)
-	if hidden := len(lines) - top - room; hidden > 0 && room > 0 {
-		out = append(out[:room], th.Dim.Render(fmt.Sprintf("%s %s more lines; f shows all", ellipsis, thousands(hidden+1))))
-	}
-	return Block(out, r.w, r.h)
 }

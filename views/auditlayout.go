@@ -19,7 +19,7 @@ const (
 	auditRoomyW, auditRoomyH = 100, 22 // findings and the spread of ratios below the list
 	auditWideW               = 170     // pairs beside the layers
 	auditGap                 = 3
-	auditSpreadH             = 14 // with its title
+	auditSpreadH             = 18 // with its title
 )
 
 // arrangeAudit is pure.
@@ -47,7 +47,7 @@ func arrangeAudit(w, h int, want auditWants) auditLayout {
 		rows = want.pairs + 2
 	}
 	if roomy && want.found > 0 {
-		n := min(want.found+1, max(rest*2/5, rest-rows-2), rest)
+		n := min(want.found+1, max(rest*2/5, 2))
 		l.findings = rect{0, h - n, w, n}
 		rest = max(rest-n-1, 0)
 	}
@@ -56,7 +56,7 @@ func arrangeAudit(w, h int, want auditWants) auditLayout {
 		const detail = 4
 		left := (w - auditGap) / 2
 		l.list = rect{0, y, left, rest}
-		l.beside = rect{left + auditGap, y, w - left - auditGap, max(rest-detail-1, 0)}
+		l.beside = rect{left + auditGap, y, w - left - auditGap, max(min(want.pairs+2, rest-detail-1), 0)}
 		l.detail = rect{left + auditGap, y + l.beside.h + 1, l.beside.w, min(detail, max(rest-l.beside.h-1, 0))}
 	case want.level == auditPairs && rest >= 11:
 		const detail = 3

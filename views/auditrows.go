@@ -157,6 +157,8 @@ func (r *auditRows) updatePairs(layer, order int, only bool) {
 		slices.SortStableFunc(r.pairs, func(a, b auditPair) int { return cmp.Compare(f(&b), f(&a)) })
 	}
 	switch order {
+	case 0: // files may have them in the order of their names: 1, 10, 11, 2
+		by(func(p *auditPair) float64 { return -float64(p.group.Expert) })
 	case 1:
 		by(func(p *auditPair) float64 { return ratioApart(p.other().Ratio) })
 	case 2:

@@ -16,7 +16,7 @@ func (p *Audit) spread(w, h int) string {
 		limit = max(limit, math.Abs(l))
 	}
 	bins := max(min((w-8)/2, spreadBins, 2*int(math.Ceil(math.Sqrt(float64(len(logs)))))), 8) / 2 * 2
-	if !(limit > 0) || w < 8+2*bins || h < 6 {
+	if !(limit > 0) || w < 9+2*bins || h < 6 {
 		return Block([]string{title + th.Dim.Render(note)}, w, h)
 	}
 	limit *= 1.02 // so that the furthest stand inside
@@ -32,7 +32,7 @@ func (p *Audit) spread(w, h int) string {
 			edges[i] = "1"
 		}
 	}
-	hist := Histogram{Bins: []Series{{Values: counts}}, Lo: -limit, Hi: limit, Edges: edges, Counts: true}
-	chart := markedHistogram(th, hist, chartLook{marks: []chartMark{{0, "equal"}}}, w, h-1)
+	hist := Histogram{Bins: []Series{{Values: counts}}, Lo: -limit, Hi: limit, Edges: edges, Counts: true, Split: bins / 2}
+	chart := markedHistogram(th, hist, chartLook{marks: []chartMark{{0, ""}}}, w, h-1)
 	return Fit(title+th.Dim.Render(note), w) + "\n" + chart
 }

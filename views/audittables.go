@@ -93,6 +93,8 @@ func (p *Audit) pairTable(r rect) string {
 	}
 	if p.rows.proof {
 		columns = append(columns, auditProofColumns...)
+	} else {
+		columns = append(columns, Column{Title: "off by %", Align: Right, Width: 8, Drop: 1})
 	}
 	list := &p.lists[auditPairs]
 	tb := Table{Columns: columns, Cursor: -1, Marked: true, More: true}
@@ -112,8 +114,11 @@ func (p *Audit) pairTable(r rect) string {
 			number("%.3e", other.Scale) + " " + number("%.3e", first.Scale),
 			auditRatio(other.Ratio), auditBar(th, min(other.Ratio, 1), other.Ratio, max(other.Ratio, 1), p.rows.pairsLimit, bar),
 		}
-		if f := pair.proof; f != nil {
+		switch f := pair.proof; {
+		case f != nil:
 			row = append(row, auditError(f.Served), auditError(f.Stored), auditError(f.Compensated), thousands(f.Clamped+f.Underflowed))
+		case !p.rows.proof && pair.differs():
+			row = append(row, number("%.3g", 100*other.Change))
 		}
 		if !pair.differs() {
 			for k := range 4 {
@@ -163,9 +168,12 @@ func (p *Audit) detail(w int) []string {
 	lines = append(lines, th.Dim.Render(Truncate(fmt.Sprintf("second-level scale %s, that of %s is %s", number("%.6g", other.Scale), Clean(first.Projection), number("%.6g", first.Scale)), w)))
 	text := fmt.Sprintf("a server that keeps the first decodes it %s times as large", auditRatio(1/other.Ratio))
 	if f := pair.proof; f != nil {
-		text = fmt.Sprintf("rel_l2 %s stored, %s served, %s compensated: rounding costs %s", auditError(f.Stored), auditError(f.Served), auditError(f.Compensated), signed("%+.5f", f.RoundingCost))
+		text = fmt.Sprintf("rel_l2 %s stored, %s served, %s compensated", auditError(f.Stored), auditError(f.Served), auditError(f.Compensated))
+		if w >= auditRoomyW-auditGap {
+			text += ": rounding costs " + signed("%+.5f", f.RoundingCost)
+		}
 		if f.Clamped > 0 {
-			text += fmt.Sprintf("; %s of %s block scales clamp", thousands(f.Clamped), thousands(f.Scales))
+			text += fmt.Sprintf("; %s of %s scales clamp", thousands(f.Clamped), thousands(f.Scales))
 		}
 		if f.Underflowed > 0 {
 			text += fmt.Sprintf("; %s become 0", thousands(f.Underflowed))
