@@ -29,7 +29,7 @@ func RecipeOf(t *Table, a Assignment) (*recipe.File, error) {
 	}
 	groups := make([]recipe.Group, len(t.Arms))
 	for k := range t.Arms {
-		name := strings.Split(t.Arms[k].Name, "+")
+		name := strings.Split(t.Arms[k].Plain(), "+")
 		groups[k] = recipe.Group{Scheme: name[0], Methods: name[1:]}
 	}
 	choice := make([]int, len(a.Arm))

@@ -1,6 +1,10 @@
 package landscape
 
-import "quantscope/quant/topology"
+import (
+	"strings"
+
+	"quantscope/quant/topology"
+)
 
 // Item is one matrix of the checkpoint.
 type Item struct {
@@ -46,6 +50,13 @@ type Arm struct {
 	BitsPerWeight float64
 	Bytes         []int64  // by item, as stored under this arm, scales and all; -1 where it is not known
 	Samples       []Sample // by item
+}
+
+// Plain is the variant that an arm is of: its name without the label that tells
+// the variants of joined sessions apart, as in "nvfp4+mse @ run2".
+func (a *Arm) Plain() string {
+	name, _, _ := strings.Cut(a.Name, " @ ")
+	return name
 }
 
 // Table is what all arms did to all items. Items are in the order of the
