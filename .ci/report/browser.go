@@ -20,6 +20,9 @@ import (
 // widths of the window in CSS pixels, with the height of its picture.
 var windows = []struct{ width, height int }{{390, 844}, {1400, 1000}}
 
+// paper is the width of an A4 page between margins of 1 cm, in CSS pixels.
+const paper = 718
+
 func main() {
 	if len(os.Args) < 4 {
 		fmt.Fprintln(os.Stderr, "browser CHROMIUM FOLDER REPORT.html…")
@@ -112,6 +115,13 @@ func (b *browser) inspect(file, folder string, width, height int, scheme string)
 		if err := os.WriteFile(stem+".pdf", data, 0o644); err != nil {
 			return problems, err
 		}
+		p.must("Emulation.setEmulatedMedia", object{"media": "print"})
+		p.must("Emulation.setDeviceMetricsOverride", object{"width": paper, "height": height, "deviceScaleFactor": 1, "mobile": false})
+		p.eval(`document.querySelectorAll("details").forEach(d => d.open = true)`)
+		wide := p.number(`document.documentElement.scrollWidth - document.documentElement.clientWidth`)
+		check(wide <= 0, "on paper %g px are cut off: %s", wide, p.text(cut))
+		check(p.picture(filepath.Join(folder, name+"-paper.png")) == nil, "no picture of paper")
+		p.must("Emulation.setEmulatedMedia", object{"media": ""})
 		p.must("Emulation.setScriptExecutionDisabled", object{"value": true})
 		p.visit("file://" + path)
 		check(p.number(`document.querySelectorAll("thead button").length`) == 0, "scripts ran")
@@ -141,6 +151,9 @@ func sorted(text string) bool {
 
 // widest names what reaches beyond the window.
 const widest = `[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, svg") && e.getBoundingClientRect().right > innerWidth + 0.5).slice(0, 3).map(e => e.tagName + "." + e.className).join(", ")`
+
+// cut names what is wider than the paper.
+const cut = `[...document.querySelectorAll("body *")].filter(e => !e.closest("svg") && e.getBoundingClientRect().right > innerWidth + 0.5).slice(0, 3).map(e => e.tagName + " " + e.textContent.trim().slice(0, 30)).join(", ")`
 
 // contrast names text that stands out from its background by less than 4.5 to 1
 // (the formula of WCAG 2.1).

@@ -56,7 +56,7 @@
     aim.setAttribute("class", "aim");
     const hide = () => { tip.hidden = true; aim.remove(); };
     map.addEventListener("pointerleave", hide);
-    map.addEventListener("pointermove", (e) => {
+    const read = (e) => {
       const box = map.getBoundingClientRect();
       const scale = map.viewBox.baseVal.width / box.width;
       const c = Math.floor(((e.clientX - box.left) * scale - x) / w * cols.length);
@@ -76,6 +76,8 @@
       aim.setAttribute("width", w / cols.length);
       aim.setAttribute("height", h / rows.length);
       map.append(aim);
-    });
+    };
+    map.addEventListener("pointermove", read);
+    map.addEventListener("pointerdown", read);
   }
 })();

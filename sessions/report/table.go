@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"quantscope/analysis/landscape"
 	"quantscope/sessions"
@@ -90,7 +91,16 @@ func (r *Report) glance() table {
 		}
 		done := numeric(thousands(s.Tensors), float64(s.Tensors))
 		if s.Pending+s.Failed+s.LeftOut > 0 {
-			done.Sub = fmt.Sprintf("%d pending, %d failed, %d not finite", s.Pending, s.Failed, s.LeftOut)
+			var without []string
+			for _, n := range []struct {
+				count int64
+				word  string
+			}{{s.Pending, "pending"}, {s.Failed, "failed"}, {s.LeftOut, "not finite"}} {
+				if n.count > 0 {
+					without = append(without, thousands(n.count)+" "+n.word)
+				}
+			}
+			done.Sub = strings.Join(without, ", ")
 		}
 		t.Rows = append(t.Rows, row{Cells: []td{
 			name, numeric(fixed(s.BitsPerWeight, 2), s.BitsPerWeight), numeric(size(v.Bytes), float64(v.Bytes)), done,
