@@ -140,6 +140,27 @@ func TestMomentsEveryLane(t *testing.T) {
 	}
 }
 
+// TestMomentsRound: of f32 weights the third and fourth powers are rounded, once and together
+// with the addition, in an order that is stated; other orders give other bits.
+func TestMomentsRound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 20 {
+		const rows, cols = 3, 150
+		w := make([]float32, rows*cols)
+		for i := range w {
+			w[i] = float32(rng.NormFloat64())
+		}
+		m := encoded(t, F32, rows, cols, w)
+		want := momentsIn(t, Reference(), m, rows)
+		checkMoments(t, m, want)
+		for _, s := range Available() {
+			if got := momentsIn(t, s, m, 2); !sameMoments(got, want) {
+				t.Fatalf("%s: %v, the reference %v", s.Name, got, want)
+			}
+		}
+	}
+}
+
 func TestMomentsRefuse(t *testing.T) {
 	var sums Moments
 	if err := Best().Moments(Matrix{Element: BF16, Rows: 2, Cols: 16, Data: make([]byte, 63)}, &sums); !errors.Is(err, ErrShape) {
@@ -280,6 +301,22 @@ func TestTapMomentsDegenerate(t *testing.T) {
 		for _, f := range [][2]float64{{tap.Mean(), c.mean}, {tap.Std(), c.std}, {tap.Kurtosis(), c.kurt}} {
 			if !(math.Abs(f[0]-f[1]) <= 1e-16) && !(math.IsNaN(f[0]) && math.IsNaN(f[1])) {
 				t.Errorf("%s: %v, want %v", c.name, f[0], f[1])
+			}
+		}
+	}
+}
+
+// TestStdOfConstants: rounding leaves something of Σw²/n − μ², and that is no
+// deviation.
+func TestStdOfConstants(t *testing.T) {
+	for n := 1; n < 200; n += 7 {
+		for _, x := range []float32{0.1, -0.7, 1e-20, 3e30, 1.0000001, 1e-45} {
+			w := make([]float32, n)
+			for i := range w {
+				w[i] = x
+			}
+			if tap := tapOf(t, encoded(t, F32, 1, n, w)); tap.Std() != 0 || !math.IsNaN(tap.Kurtosis()) {
+				t.Errorf("%d times %v: deviation %v, kurtosis %v", n, x, tap.Std(), tap.Kurtosis())
 			}
 		}
 	}

@@ -120,6 +120,26 @@ func TestFormat1IsGoneOnWith(t *testing.T) {
 	}
 }
 
+// TestOlderRecordIsTheSame: a tensor that is quantized once more, for an export, is
+// compared with an older record in all but what that does not know.
+func TestOlderRecordIsTheSame(t *testing.T) {
+	tap := bigTap(4)
+	old := NewRecord(0, 0, &tap)
+	tap.SetMoments(kernels.Moments{SumW: 1, SumW3: 2, SumW4: 90})
+	now := NewRecord(0, 0, &tap)
+	if !now.sameFigures(&old) || !old.sameFigures(&now) || math.IsNaN(now.Std) || !math.IsNaN(old.Std) {
+		t.Errorf("%+v\n%+v", old, now)
+	}
+	tap.SetMoments(kernels.Moments{SumW: 1, SumW3: 2, SumW4: 91})
+	if other := NewRecord(0, 0, &tap); other.sameFigures(&now) || !other.sameFigures(&old) {
+		t.Error("another kurtosis is the same")
+	}
+	tap.SumE2 *= 2
+	if other := NewRecord(0, 0, &tap); other.sameFigures(&old) {
+		t.Error("another error is the same")
+	}
+}
+
 // TestMomentsAreOfTheSource: every variant of a tensor has the same, whichever
 // kernels measured it, and they are those of its weights.
 func TestMomentsAreOfTheSource(t *testing.T) {

@@ -236,9 +236,18 @@ func exportAs(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, di
 		if err := w.Store(i, 0, &o, pass.Global()); err != nil {
 			t.Fatal(err)
 		}
-		if out.taps[plan.Matrices[i].Name], err = pass.Finish(); err != nil {
+		tap, err := pass.Finish()
+		if err != nil {
 			t.Fatal(err)
 		}
+		if i%2 == 0 { // older records have none
+			var sums kernels.Moments
+			if err := kernels.Reference().Moments(m, &sums); err != nil {
+				t.Fatal(err)
+			}
+			tap.SetMoments(sums)
+		}
+		out.taps[plan.Matrices[i].Name] = tap
 	}
 	if _, err := w.Finish(t.Context()); err != nil {
 		t.Fatal(err)
