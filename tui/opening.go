@@ -57,12 +57,24 @@ func (firstMsg) apply(m *Model) tea.Cmd {
 	first := m.first
 	m.first = nil
 	src := first.fresh.Swap(nil)
+	m.lookAtOther(src.state)
 	cmds := []tea.Cmd{m.closeSource(m.src), m.swap(src), m.pump(src)}
 	for _, k := range first.keys {
 		m.remember()
 		cmds = append(cmds, m.handleKey(k))
 	}
 	return tea.Batch(cmds...)
+}
+
+// lookAtOther chooses, of a state that two sessions were joined to, the second
+// one's first variant, so that it stands against the first one's.
+func (m *Model) lookAtOther(s *sessions.State) {
+	for i := range s.Variants {
+		if v := &s.Variants[i]; v.From != "" {
+			m.look.variant = choice{v.Name, -1}
+			return
+		}
+	}
 }
 
 // keep keeps a key for later. The first one may also end the program.

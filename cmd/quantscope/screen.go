@@ -22,6 +22,7 @@ type screenFlags struct {
 	theme   string
 	noMouse bool
 	reopen  func(path string) (sessions.Feed, error) // nil: as a saved session; no flag
+	first   string                                   // screen, "" for the map; no flag
 }
 
 func (f *screenFlags) bind(cmd *cobra.Command) {
@@ -44,7 +45,7 @@ func (f screenFlags) check() error {
 // options are the workbench's.
 func (f screenFlags) options(std streams) tui.Options {
 	o := tui.Options{
-		Theme: f.theme, NoMouse: f.noMouse, In: std.in, Out: std.out,
+		Theme: f.theme, NoMouse: f.noMouse, Screen: f.first, In: std.in, Out: std.out,
 		OpenReplay: func(path string) (sessions.Player, error) { return sessions.OpenReplay(path, 1) },
 		Reopen:     sessions.OpenSession,
 		Export: func(ctx context.Context, kind, session, path string, overwrite bool) error {

@@ -39,6 +39,7 @@ func workbenchOfTwo(ctx context.Context, std streams, path, with string, asJSON 
 		return feed, err
 	}
 	if !asJSON && std.terminal {
+		screen.first = "compare"
 		screen.reopen = func(string) (sessions.Feed, error) { return open() }
 		return showSaved(ctx, std, path, open, screen)
 	}
