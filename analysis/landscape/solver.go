@@ -119,9 +119,9 @@ func NewSolver(t *Table, arms []int) (*Solver, error) {
 }
 
 // NewSolverWith prepares the arms of a table. A unit keeps the arms under which
-// all its items have finite figures and a size; an item without any keeps the
-// source's weights, in the arm of that name (counted in Assignment.Fixed). The
-// error wraps ErrNoFigures where the table has no such arm.
+// all its items have finite figures and a size. An item without any but the
+// source's keeps that, the arm of that name, and ties no other to it (counted in
+// Assignment.Fixed). The error wraps ErrNoFigures where the table has no such arm.
 func NewSolverWith(t *Table, o SolverOptions) (*Solver, error) {
 	s := &Solver{table: t, options: o, keep: usualFront, source: t.Arm(sourceArm)}
 	if len(t.Items) == 0 {

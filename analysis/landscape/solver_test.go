@@ -259,6 +259,19 @@ func TestSolverFixes(t *testing.T) {
 	if math.Abs(a.Error-0.3/4) > 1e-15 {
 		t.Errorf("mean rel2 %v", a.Error)
 	}
+	// Where the source is an arm as any other they are fixed as well, and tie
+	// nothing to them.
+	for _, by := range []Granularity{ByTensor, ByLayer} {
+		if s, err = NewSolverWith(tb, SolverOptions{By: by}); err != nil {
+			t.Fatal(err)
+		}
+		if least, most := s.Range(); least != 84 || most != 128 {
+			t.Errorf("%v: %d to %d bytes, want 84 to 128", by, least, most)
+		}
+		if a, err = s.Solve(84); err != nil || a.Fixed != 2 || a.Counts[2] != 2 {
+			t.Errorf("%v: fixed %d, counts %v, %v", by, a.Fixed, a.Counts, err)
+		}
+	}
 	tb.Arms = tb.Arms[:2]
 	if _, err := NewSolver(tb, nil); !errors.Is(err, ErrNoFigures) || !strings.Contains(err.Error(), "experts.0.up_proj") {
 		t.Errorf("without the source: %v", err)

@@ -21,7 +21,7 @@ func (s *Solver) choose() error {
 	t := s.table
 	fixed := make([]bool, len(t.Items))
 	usable := func(i int) bool {
-		return slices.ContainsFunc(s.arms, func(a int) bool { _, ok := s.figure(a, i); return ok })
+		return slices.ContainsFunc(s.arms, func(a int) bool { _, ok := s.figure(a, i); return ok && a != s.source })
 	}
 	for i := range t.Items {
 		fixed[i] = !usable(i)
