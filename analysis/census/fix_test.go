@@ -290,7 +290,17 @@ func TestFixOfAttention(t *testing.T) {
 	if rep.Differing != 1 || rep.Noun(1) != "group" || rep.Layers[0].Set != "q, k and v" {
 		t.Fatalf("%+v", rep)
 	}
-	for _, master := range []string{"", writeFiles(t, "", plain)} {
+	against := writeFiles(t, "", plain)
+	ck, model := open(t, dir)
+	from, fm := open(t, against)
+	proven, err := Prove(t.Context(), rep, ck, model, NewMaster(from, fm), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := proven.Layers[0].Groups[0].Proof; len(p) != 1 || p[0].Member != a+"v_proj" || !strings.Contains(proven.Sentence(), "in 1 of 1 group;") {
+		t.Errorf("%+v; %s", p, proven.Sentence())
+	}
+	for _, master := range []string{"", against} {
 		out, rep, f := fix(t, dir, master, Options{})
 		if census(t, out).Differing != 0 || f.Groups != 1 {
 			t.Errorf("%+v", f)

@@ -192,6 +192,20 @@ func TestCensusRefuses(t *testing.T) {
 	}
 }
 
+// Broken files are refused as they are everywhere.
+func TestCensusOfBrokenFiles(t *testing.T) {
+	for _, id := range []string{"C01", "C02", "C03", "C04", "C05", "C09"} {
+		dir := caseDir(t, id)
+		for file, want := range expected(t, dir).PerFile {
+			for _, args := range [][]string{{"census"}, {"census", "--json"}, {"census", "--against", "demo"}} {
+				o := command(t, append(args, filepath.Join(dir, file))...)
+				o.refused(t, exitBadInput)
+				want.mentions(t, o.err)
+			}
+		}
+	}
+}
+
 // With --session the census is in the session, with what lint finds.
 func TestCensusOfSession(t *testing.T) {
 	session := filepath.Join(t.TempDir(), "demo.qscope")
