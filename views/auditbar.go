@@ -52,20 +52,29 @@ func auditBar(th *Theme, lo, mean, hi, limit float64, w int) string {
 	if limit > 0 && lo > 0 && hi > 0 && (lo != 1 || hi != 1) {
 		from, to, mark = at(lo), at(hi), at(mean)
 	}
-	var b strings.Builder
+	var b, run strings.Builder
+	ink := ""
+	put := func(sign, in string) { // cells of one ink are painted together
+		if in != ink && run.Len() > 0 {
+			b.WriteString(th.paint(run.String(), ink))
+			run.Reset()
+		}
+		ink = in
+		run.WriteString(sign)
+	}
 	for x := range 2*half + 1 {
 		switch {
 		case x == mark:
-			b.WriteString(th.Accent.Render("●"))
+			put("●", th.ink.accent)
 		case x == half:
-			b.WriteString(th.Dim.Render("│"))
+			put("│", th.ink.dim)
 		case x >= from && x <= to:
-			b.WriteString(th.Accent.Render("━"))
+			put("━", th.ink.accent)
 		default:
-			b.WriteString(th.Faint.Render("·"))
+			put("·", th.ink.faint)
 		}
 	}
-	return b.String()
+	return b.String() + th.paint(run.String(), ink)
 }
 
 // auditAxis is the title over ratio bars: the ends and the middle.

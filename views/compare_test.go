@@ -160,6 +160,10 @@ func TestCompareSentence(t *testing.T) {
 	if got, want := compareSentence(a, b, o, "rel_l2"), "nvfp4+mse lowers mean rel2 by 21.0 % against nvfp4; by rel_l2 it is better on 236 of 240 tensors and worse on 4; 1,200 not measured yet."; got != want {
 		t.Errorf(" got %s\nwant %s", got, want)
 	}
+	same := &comparison{by: stats.Paired{N: 240, Ties: 240}, rel2: stats.Paired{N: 240, SumA: 2, SumB: 2}}
+	if got, want := compareSentence(a, b, same, "rel_l2"), "nvfp4+mse has the mean rel2 of nvfp4; by rel_l2 none of 240 tensors differs."; got != want {
+		t.Errorf(" got %s\nwant %s", got, want)
+	}
 	if got, want := compareSentence(a, b, &comparison{}, "rel_l2"), "nvfp4+mse against nvfp4: no tensor is measured under both yet."; got != want {
 		t.Errorf(" got %s\nwant %s", got, want)
 	}

@@ -133,13 +133,19 @@ func compareSentence(a, b *sessions.Variant, o *comparison, metric string) strin
 		verb = "raises"
 	}
 	text := fmt.Sprintf("%s %s mean rel2 by %s against %s", Clean(b.Name), verb, strings.TrimLeft(relative(change), "+−"), Clean(a.Name))
+	if change == 0 {
+		text = fmt.Sprintf("%s has the mean rel2 of %s", Clean(b.Name), Clean(a.Name))
+	}
 	if size := relative(o.sizeChange(a, b)); a.BitsPerWeight != b.BitsPerWeight && size != "–" {
 		text += " at size " + size
 		if words := o.sizeWords(); words != "–" {
 			text += " (" + words + ")"
 		}
 	}
-	if n := o.by.Wins + o.by.Ties + o.by.Losses; n > 0 {
+	switch n := o.by.Wins + o.by.Ties + o.by.Losses; {
+	case n > 0 && o.by.Ties == n:
+		text += fmt.Sprintf("; by %s none of %s differs", metric, plural(n, "tensor"))
+	case n > 0:
 		text += fmt.Sprintf("; by %s it is better on %s of %s", metric, thousands(o.by.Wins), plural(n, "tensor"))
 		if o.by.Losses > 0 {
 			text += fmt.Sprintf(" and worse on %s", thousands(o.by.Losses))
