@@ -18,11 +18,15 @@ import (
 func TestScreens(t *testing.T) {
 	for _, size := range []struct{ w, h int }{{80, 24}, {120, 40}, {200, 60}} {
 		for _, c := range []struct{ name, keys string }{
-			{"map", "1"}, {"clipping", "2"}, {"compare", "4"}, {"log", "8"}, {"tensor", "1 enter"},
-			{"help", "1 ?"}, {"palette", "1 :"}, {"variants", "1 v"}, {"filter", "1 / 3 . *"},
+			{"map", "1"}, {"clipping", "2"}, {"landscape", "3"}, {"compare", "4"}, {"log", "8"}, {"tensor", "1 enter"},
+			{"help", "1 ?"}, {"palette", "1 :"}, {"variants", "1 v"}, {"filter", "1 / 3 . *"}, {"recipe", "3 w"},
 		} {
 			t.Run(fmt.Sprintf("%s-%dx%d", c.name, size.w, size.h), func(t *testing.T) {
-				d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), size.w, size.h)
+				st := demoState()
+				if strings.HasPrefix(c.keys, "3") {
+					st = storedState()
+				}
+				d := drive(t, newFakeFeed(sessions.Saved, st, st), fixed(), size.w, size.h)
 				d.Press(strings.Fields(c.keys)...)
 				fits(t, d.m.View(), size.w, size.h)
 				if n := strings.Count(d.m.View(), "\n") + 1; n != size.h {

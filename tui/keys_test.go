@@ -233,7 +233,7 @@ func TestKeyTableIsSteady(t *testing.T) {
 	want := KeyTable()
 	d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), 80, 24)
 	for id := range paneCount {
-		for _, s := range []Screen{ScreenMap, ScreenClipping, ScreenCompare, ScreenLog, ScreenTensor} {
+		for _, s := range []Screen{ScreenMap, ScreenClipping, ScreenLandscape, ScreenCompare, ScreenLog, ScreenTensor} {
 			if slices.Contains(s.Panes(), id) {
 				d.m.screen, d.m.focus = s, id
 			}

@@ -87,11 +87,12 @@ func keyLabel(keys []string) string {
 
 // steadyHelp are words for keys whose help says what they would do next.
 var steadyHelp = [paneCount]map[string]string{
-	PaneClipping: {"l": "counts: linear or logarithmic", "c": "compare places by another measure", "o": "other view"},
-	PaneCompare:  {"o": "next view", "O": "view before"},
-	PaneAudit:    {"enter": "pairs of the layer, or the tensor", "s": "sort by something else"},
-	PaneLog:      {"f": "kinds of events that are shown"},
-	PaneTensor:   {"l": "counts: linear or logarithmic"},
+	PaneClipping:  {"l": "counts: linear or logarithmic", "c": "compare places by another measure", "o": "other view"},
+	PaneCompare:   {"o": "next view", "O": "view before"},
+	PaneAudit:     {"enter": "pairs of the layer, or the tensor", "s": "sort by something else"},
+	PaneLandscape: {"o": "next part", "s": "rows in order, or the largest effect first", "u": "budgets and prices by matrix, what is fused, expert, layer or projection", "y": "prices as errors, or against the random control"},
+	PaneLog:       {"f": "kinds of events that are shown"},
+	PaneTensor:    {"l": "counts: linear or logarithmic"},
 }
 
 // KeyTable lists all keys of the workbench: the root's, then those of each

@@ -277,13 +277,18 @@ func (s landSolverMsg) apply(m *Model) tea.Cmd {
 		m.landPane().SetRange(0, 0, 0, s.why())
 		return nil
 	}
+	least, most := s.solver.Range()
+	if least == most {
+		l.solver = nil
+		m.landPane().SetRange(0, 0, 0, "there is one size only: nothing is measured yet, or nothing is smaller than the source")
+		return nil
+	}
 	l.solver = s.solver
 	l.of++
 	l.arms = nil
 	for i := range s.table.Arms {
 		l.arms = append(l.arms, s.table.Arms[i].Name)
 	}
-	least, most := s.solver.Range()
 	m.landPane().SetRange(least, most, s.solver.Elements(), "")
 	return nil
 }

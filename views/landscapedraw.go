@@ -23,7 +23,13 @@ func (p *Landscape) sizes() landSizes {
 	}
 	n.layers, n.projections, n.experts = len(g.Layers)+2, len(g.Projections)+2, len(g.Experts)+2
 	n.tail = len(g.Tail.Items) + 2
-	n.neighbours, n.selectors, n.clamps = len(g.Neighbours.Pairs)+2, len(g.Selectors)+2, len(g.Clamps.Places)+3
+	undefined := 0
+	for i := range g.Selectors {
+		if !g.Selectors[i].Overlap.Defined() && !g.Selectors[i].Rho.Defined() {
+			undefined++
+		}
+	}
+	n.neighbours, n.selectors, n.clamps = len(g.Neighbours.Pairs)+2, len(g.Selectors)+2+undefined, len(g.Clamps.Places)+3
 	return n
 }
 

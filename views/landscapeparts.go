@@ -3,6 +3,7 @@ package views
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"quantscope/analysis/landscape"
 )
@@ -70,6 +71,7 @@ func (p *Landscape) drawSelectors(g *landscape.Group, w, h int) string {
 		return Block([]string{p.partTitle(landSelectors, ""), th.Dim.Render(Truncate("no figure of the source could choose", w))}, w, h)
 	}
 	rows := make([][]string, len(g.Selectors))
+	var notes []string
 	for i, s := range g.Selectors {
 		hits := fmt.Sprintf("%s of %s", thousands(s.Hits), thousands(s.K))
 		if !s.Overlap.Defined() {
@@ -77,19 +79,19 @@ func (p *Landscape) drawSelectors(g *landscape.Group, w, h int) string {
 		}
 		rows[i] = []string{Clean(s.Name), hits, valueText(s.Overlap, percentText), valueText(s.Expected, percentText), pText(s.P), valueText(s.Rho, fixed(3)), interval(s.Rho, fixed(2))}
 		if !s.Overlap.Defined() && !s.Rho.Defined() {
-			rows[i][1] = th.Dim.Render(Truncate(Clean(s.Overlap.Why), max(w-12, 8)))
-			for k := 2; k < len(rows[i]); k++ {
-				rows[i][k] = ""
-			}
+			notes = append(notes, th.Dim.Render(Truncate(Clean(s.Name)+": "+Clean(s.Overlap.Why), w)))
 		}
 	}
-	return Block([]string{p.partTitle(landSelectors, "do cheap figures find the worst list?")}, w, 1) + "\n" + Table{
+	table := max(min(len(rows)+1, h-1), 0)
+	lines := []string{p.partTitle(landSelectors, "do cheap figures find the worst list?")}
+	lines = append(lines, strings.Split(Table{
 		Columns: []Column{
 			{Title: ""}, {Title: "found"}, {Title: "overlap", Align: Right, Drop: 3}, {Title: "by chance", Align: Right, Drop: 2},
 			{Title: "p", Align: Right, Drop: 1}, {Title: "ρ", Align: Right, Drop: 4}, {Title: "95 %", Drop: 5},
 		},
 		Rows: rows, Cursor: -1, More: true,
-	}.Render(th, w, h-1)
+	}.Render(th, w, table), "\n")...)
+	return Block(append(lines, notes...), w, h)
 }
 
 // drawClamps is where block scales were clamped.
