@@ -296,10 +296,13 @@ func (f *search) trim() {
 	for i, st := range f.front {
 		bounds[i] = f.bound(st.bytes, st.err, up, down)
 	}
-	sorted := slices.Clone(bounds)
-	slices.Sort(sorted)
-	cut := sorted[f.keep/2]
-	ties := f.keep/2 - sort.Search(len(sorted), func(k int) bool { return sorted[k] >= cut })
+	cut := kth(slices.Clone(bounds), f.keep/2)
+	ties := f.keep / 2
+	for _, b := range bounds {
+		if b < cut {
+			ties--
+		}
+	}
 	kept := f.front[:0]
 	for i, st := range f.front {
 		switch {
@@ -313,6 +316,37 @@ func (f *search) trim() {
 		}
 	}
 	f.front = kept
+}
+
+// kth is the k-th smallest of values, which are moved about: Hoare's selection,
+// about the middle one.
+func kth(values []int64, k int) int64 {
+	for lo, hi := 0, len(values)-1; lo < hi; {
+		pivot := values[lo+(hi-lo)/2]
+		i, j := lo, hi
+		for i <= j {
+			for values[i] < pivot {
+				i++
+			}
+			for values[j] > pivot {
+				j--
+			}
+			if i <= j {
+				values[i], values[j] = values[j], values[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			hi = j
+		case k >= i:
+			lo = i
+		default:
+			return values[k]
+		}
+	}
+	return values[k]
 }
 
 // answer is the incumbent as an option of every unit.

@@ -377,3 +377,19 @@ func TestParseBudget(t *testing.T) {
 		}
 	}
 }
+
+// Selection gives what sorting gives.
+func TestKth(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 42))
+	for range 300 {
+		values := make([]int64, 1+rng.IntN(40))
+		for i := range values {
+			values[i] = rng.Int64N(12)
+		}
+		k := rng.IntN(len(values))
+		sorted := slices.Sorted(slices.Values(values))
+		if got := kth(slices.Clone(values), k); got != sorted[k] {
+			t.Fatalf("%v: number %d is %d, want %d", values, k, got, sorted[k])
+		}
+	}
+}
