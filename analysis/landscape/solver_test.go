@@ -393,3 +393,54 @@ func TestKth(t *testing.T) {
 		}
 	}
 }
+
+// On large tables the answer is within its gap of what is best, which on these
+// can still be found by dynamic programming.
+func TestSolverOnLarge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(51, 52))
+	for _, kind := range []int{0, 1, 2, 6} {
+		tb := instance(rng, 600, kind)
+		s, err := NewSolver(tb, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least, most := s.Range()
+		budget := least + (most-least)/3
+		a, err := s.Solve(budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, tb, &a, kind)
+		if want := byTable(tb, budget); a.Bound > want+1e-12 || a.Error < want-1e-12 || a.Gap > 1e-3 || a.Exact && math.Abs(a.Error-want) > 1e-12 {
+			t.Errorf("kind %d: %v to %v (gap %v, exact %t); the least is %v", kind, a.Bound, a.Error, a.Gap, a.Exact, want)
+		}
+	}
+}
+
+// Of the size that is promised the gap stays small at every budget, and where
+// variants have one size the answer is exact.
+func TestSolverOfPromisedSize(t *testing.T) {
+	for _, mixed := range []bool{false, true} {
+		tb := large(mixed)
+		s, err := NewSolver(tb, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least, most := s.Range()
+		last := math.Inf(1)
+		for _, f := range []float64{0, 0.003, 0.05, 0.4, 0.95, 1} {
+			a, err := s.Solve(least + int64(f*float64(most-least)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, tb, &a, 0)
+			if a.Gap > 1e-3 || !mixed && !a.Exact || a.Slack > 1e-9*a.Value && f < 1 {
+				t.Errorf("mixed %t at %v: gap %v, exact %t, slack %v", mixed, f, a.Gap, a.Exact, a.Slack)
+			}
+			if a.Bound > last {
+				t.Errorf("mixed %t at %v: more bytes, and a bound of %v above the error %v of fewer", mixed, f, a.Bound, last)
+			}
+			last = a.Error
+		}
+	}
+}
