@@ -27,10 +27,32 @@ func Compare(t *landscape.Table, base int, levers []int, s *Sample, m Metric) (*
 	for _, st := range s.Strata {
 		r.Strata = append(r.Strata, StratumInfo{st.Spec.Name(), st.Spec.String(), len(st.Items), st.Of})
 	}
+	r.Notes = notes(s)
 	for _, l := range levers {
 		r.Levers = append(r.Levers, compare(t, base, l, s, m))
 	}
 	return r, nil
+}
+
+// notes say what a sample cannot show.
+func notes(s *Sample) []string {
+	out := []string{}
+	random := false
+	for _, st := range s.Strata {
+		switch {
+		case st.Spec.Kind == Worst && len(st.Items) < st.Of:
+			out = append(out, "worst was chosen by the base's own error, so that a part of what any lever gains there is regression to the mean")
+		case st.Spec.Kind == Random:
+			random = true
+		}
+	}
+	switch {
+	case !random:
+		out = append(out, "nothing was drawn at random, so that the sample says nothing of the tensors outside of it")
+	case len(s.Strata) > 1:
+		out = append(out, "only random stands for all tensors; the sample as a whole has too many of the other strata")
+	}
+	return out
 }
 
 // WholeSample names the outcome over all of a sample.

@@ -202,6 +202,24 @@ func TestDegenerate(t *testing.T) {
 	}
 }
 
+func TestNotes(t *testing.T) {
+	tab := noisy()
+	for sample, want := range map[string][]string{
+		"random=5":             {},
+		"worst=5,random=5":     {"regression to the mean", "only random stands for all"},
+		"worst=all,random=all": {"only random stands for all"},
+		"layer=1=3":            {"nothing was drawn at random"},
+	} {
+		got := notes(drawn(t, tab, sample, 1))
+		for i, w := range want {
+			if len(got) != len(want) || !strings.Contains(got[i], w) {
+				t.Errorf("%s: %q", sample, got)
+				break
+			}
+		}
+	}
+}
+
 func TestCompareRefuses(t *testing.T) {
 	tab := noisy()
 	m, _ := MetricByName("rel2")

@@ -15,6 +15,7 @@ type Report struct {
 	Overlaps []Overlap `json:"overlaps"`
 	LeftOut  int       `json:"left_out"` // tensors that the base variant could not measure, in no stratum
 	Levers   []Lever   `json:"levers"`
+	Notes    []string  `json:"notes"` // what to bear in mind when reading them
 }
 
 // StratumInfo says how a stratum was drawn.

@@ -55,6 +55,9 @@ func printBakeoff(w io.Writer, d *bakeoffDocument, m bakeoff.Metric) error {
 		}
 	}
 	t.line("%s", d.Method)
+	for _, n := range d.Notes {
+		t.line("note: %s", n)
+	}
 	for _, line := range []struct {
 		title string
 		lines []eventLine
