@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"quantscope/kernels"
+	"quantscope/sessions"
 )
 
 // analyzed is a session of the demo under two variants.
@@ -152,5 +155,31 @@ func TestAnalyzeRefuses(t *testing.T) {
 		if !strings.Contains(o.err, c.want) {
 			t.Errorf("%v: %s", c.args, o.err)
 		}
+	}
+}
+
+// A session that somebody writes is reported as far as it is, and says so.
+func TestAnalyzeReadsAlong(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "live.qscope")
+	feed, err := sessions.Start(t.Context(), sessions.Options{Checkpoint: "demo", Session: path, Variants: []string{"nvfp4+sweep"}, Threads: 1, Program: version, KernelSet: kernels.Best()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	feed.Pause()
+	html := path + ".html"
+	o := command(t, "analyze", path, "--html", html, "--json")
+	if o.code != exitGood {
+		t.Fatalf("%+v", o)
+	}
+	page, err := os.ReadFile(html)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "Not all is measured") || strings.Contains(o.out, "records_sha256") || strings.Contains(string(page), "records, sha256") {
+		t.Errorf("a session that is being written is reported as a finished one: %.400s", o.out)
+	}
+	if text := command(t, "analyze", path); text.code != exitGood || !strings.Contains(text.out, "measured  ") {
+		t.Errorf("%+v", text)
 	}
 }

@@ -9,10 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"quantscope/analysis/landscape"
-	"quantscope/sessions"
 )
 
 //go:embed page.html
@@ -245,89 +243,6 @@ func (r *Report) mapFigure(n *ids, g *grid, v *Variant, m metric) mapFigure {
 	}
 	f.Notes = strings.Join(said, " ")
 	return f
-}
-
-// title is what the report is of: the last part of the path that a person gave.
-func (r *Report) title() string {
-	s := strings.TrimRight(r.Meta.SourcePath, `/\`)
-	if i := strings.LastIndexAny(s, `/\`); i >= 0 {
-		s = s[i+1:]
-	}
-	if s == "" {
-		return "session"
-	}
-	return s
-}
-
-// facts are how the run stands, what it is of, and what a reader must be warned
-// of.
-func (r *Report) facts() (state string, facts, alerts []string) {
-	p := r.Progress
-	state = fmt.Sprintf("%s · %s of %s measured", p.State, thousands(p.Done), thousands(p.Total))
-	facts = append(facts, counted(len(r.table.Items), "matrix", "matrices"), counted(len(r.Variants), "variant", "variants"))
-	if r.Meta.Targets != "" {
-		facts = append(facts, r.Meta.Targets)
-	}
-	if r.Meta.Part.Of > 0 {
-		alerts = append(alerts, fmt.Sprintf("Part %v of the checkpoint: what follows is of this part alone.", r.Meta.Part))
-	}
-	if p.Done+p.Failed < p.Total {
-		alerts = append(alerts, fmt.Sprintf("Not all is measured (%s): %s of %s measurements are missing.", p.State, thousands(p.Total-p.Done-p.Failed), thousands(p.Total)))
-	}
-	if p.Failed > 0 {
-		alerts = append(alerts, counted(int(p.Failed), "measurement", "measurements")+" failed; see the notes at the end.")
-	}
-	fell := 0
-	for _, n := range r.Notes {
-		if n.Kind == sessions.EventFallback {
-			fell++
-		}
-	}
-	if fell > 0 {
-		alerts = append(alerts, counted(fell, "fallback", "fallbacks")+": something other than what was asked for ran; see the notes at the end.")
-	}
-	return state, facts, alerts
-}
-
-// receipt is what a reader needs to make the same figures again.
-func (r *Report) receipt() []fact {
-	m := r.Meta
-	out := []fact{
-		{"session", r.Session}, {"checkpoint", m.SourcePath}, {"identity", m.SourceIdentity}, {"records, sha256", r.Records},
-		{"family", m.Family}, {"targets", m.Targets}, {"program", "quantscope " + m.Program}, {"kernel set", m.KernelSet},
-		{"source", size(m.SourceBytes)},
-	}
-	if m.CreatedUnixMS != 0 {
-		out = append(out, fact{"created", time.UnixMilli(m.CreatedUnixMS).UTC().Format(time.RFC3339)})
-	}
-	var names []string
-	for name := range r.Settings {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if v := r.Settings[name]; v != "" && v != m.SourceIdentity && v != m.Targets {
-			out = append(out, fact{name, v})
-		}
-	}
-	files := map[string]int{}
-	var order []string
-	for i := range r.state.Tensors {
-		f := r.state.Tensors[i].File
-		if files[f] == 0 {
-			order = append(order, f)
-		}
-		files[f]++
-	}
-	const most = 12
-	for i, f := range order {
-		if i == most {
-			out = append(out, fact{"files", counted(len(order)-most, "more", "more")})
-			break
-		}
-		out = append(out, fact{"file", fmt.Sprintf("%s, %s", f, counted(files[f], "matrix", "matrices"))})
-	}
-	return slices.DeleteFunc(out, func(f fact) bool { return f.Value == "" || f.Name == "source" && m.SourceBytes == 0 })
 }
 
 // capital begins a sentence.
