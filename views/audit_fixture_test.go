@@ -25,6 +25,7 @@ func madeUpCensus(layers, experts int, proof bool) *census.Report {
 			if differ && i > 0 {
 				m.Ratio = math.Exp(0.1 * n.normal())
 				m.Scale *= m.Ratio
+				m.Change = math.Abs(1/m.Ratio - 1)
 				g.Differ = true
 				if proof {
 					p := census.Proof{Member: m.Name, Stored: 0.095, Served: math.Hypot(0.095, m.Ratio-1), Compensated: 0.0955, RoundingCost: 0.0005, Scales: 1024, Clamped: int64(4 * n.next() * n.next())}
