@@ -27,15 +27,18 @@ func (f *fakeAudit) Audit(ctx context.Context, r sessions.AuditRequest) (*sessio
 }
 
 // auditOf is an audit of the demo's pairs, of which every fifth differs.
-func auditOf(path string, proof bool) *sessions.Audit {
+func auditOf(path string, proof bool) *sessions.Audit { return auditOver(path, 5, 16, proof) }
+
+// auditOver is an audit over so many layers of experts; its sums are made up.
+func auditOver(path string, layers, experts int, proof bool) *sessions.Audit {
 	r := &census.Report{Path: path, Layout: "modelopt", Convention: "multiplier"}
-	for layer := 1; layer <= 5; layer++ {
-		l := census.Layer{Layer: layer, MTP: layer == 5, Set: "gate and up", Kind: "expert"}
-		for e := range 16 {
+	for layer := 1; layer <= layers; layer++ {
+		l := census.Layer{Layer: layer, MTP: layer == layers, Set: "gate and up", Kind: "expert"}
+		for e := range experts {
 			g := census.Group{Expert: e, Members: []census.Member{{Name: "gate", Projection: "gate", Scale: 1e-4, Ratio: 1}, {Name: "up", Projection: "up", Scale: 1e-4, Ratio: 1}}}
 			if e%5 == 0 {
 				g.Differ = true
-				g.Members[1].Ratio = 1 + 0.02*float64(e-5)*float64(layer) + 0.01
+				g.Members[1].Ratio = 1 + 0.02*float64(e%16-5)*float64(layer%6) + 0.01
 				if proof {
 					g.Proof = []census.Proof{{Member: "up", Served: 0.2, Stored: 0.095, Compensated: 0.0955, Scales: 1024}}
 				}

@@ -110,3 +110,26 @@ func report(b *testing.B, took []time.Duration) {
 	b.ReportMetric(ms(0.99), "p99-ms")
 	b.ReportMetric(ms(1), "max-ms")
 }
+
+// BenchmarkAudit is a frame in which the selection moves through the pairs of an
+// audit of 12,384, over a session of 37,152 tensors.
+func BenchmarkAudit(b *testing.B) {
+	whole := viewstest.Big(43, 288, "nvfp4", "nvfp4+mse", "nvfp4+mse_ge1", "nvfp4+sweep")
+	whole.Audits = []*sessions.Audit{auditOver("/data/out", 43, 288, true)}
+	o := fixed()
+	profile := termenv.TrueColor
+	o.Profile = &profile
+	m := New(auditing80(sessions.Saved, whole), o)
+	defer m.end()
+	m.Update(tea.WindowSizeMsg{Width: 200, Height: 60})
+	m.Update(keyOf("7"))
+	m.Update(keyOf("enter"))
+	var took []time.Duration
+	for b.Loop() {
+		begun := time.Now()
+		m.Update(keyOf([]string{"down", "down", "up", "pgdown", "home"}[len(took)%5]))
+		frameBytes = len(m.View())
+		took = append(took, time.Since(begun))
+	}
+	report(b, took)
+}
