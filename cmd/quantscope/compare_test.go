@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"quantscope/analysis/compare"
 	"quantscope/sessions"
 )
 
@@ -215,6 +217,39 @@ func TestCompareWithoutEvidence(t *testing.T) {
 	o := command(t, "compare", one, "nvfp4", "mxfp4")
 	if o.code != exitGood || strings.Contains(o.out, "NaN") {
 		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+	}
+
+	st, err := savedState(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Records[1][0] = sessions.Record{} // as of a run that was broken off before it
+	metric, err := sessions.MetricByName("rel2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := sessions.Comparison(st, 0, st, 1, metric)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := compare.Run(in, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := printComparison(streams{out: &out}, compareDocument{Report: r}, 5); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"pairs             0; left out: 1 not measured yet", "B better          0\n", "mean              none: no tensor is measured on both sides",
+		"p                 none: no tensor is measured on both sides", "distribution of changes: none", "worst regressions: none", "L2         0",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "NaN") {
+		t.Errorf("NaN in:\n%s", out.String())
 	}
 }
 
