@@ -169,6 +169,14 @@ func TestRefusesPartsThatDoNotFit(t *testing.T) {
 	}
 }
 
+// TestDistributionTakesItsEnds: changes that stand on an end of the bins are in them.
+func TestDistributionTakesItsEnds(t *testing.T) {
+	d := distribution(append(make([]float64, 30), slices.Repeat([]float64{1}, 50)...))
+	if d.Below != 0 || d.Above != 0 || len(d.Counts) != bins || d.Counts[0] != 30 || d.Counts[bins-1] != 50 || d.Low != 0 || d.High != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestPlaces: names and order of layers and projections of a model that has
 // everything.
 func TestPlaces(t *testing.T) {
