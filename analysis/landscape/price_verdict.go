@@ -79,7 +79,7 @@ func (p *pricer) compare(name string, list *path, random []Point, uniform, rever
 		if !out.Pays {
 			end = ", too little to pay"
 		}
-		out.Sentence = fmt.Sprintf("%s: beats the controls by more than their spread between %.4g and %.4g bits per weight; at best, at %.4g, its mean rel2 is %.5g and that of %s %.5g (random %.5g to %.5g): %.2g %% of the error without exemptions%s",
+		out.Sentence = fmt.Sprintf("%s: beats the controls by more than their spread between %.4g and %.4g bits per weight; at best, at %.4g, its mean rel2 is %.5g and that of %s %.5g (random %.5g to %.5g): %.3g %% of the error without exemptions%s",
 			name, out.From, out.To, out.At, out.MeanRel2, out.Control, out.Against, out.Low, out.High, 100*out.Gain, end)
 	case worst.Worse:
 		out = worst

@@ -171,6 +171,27 @@ func TestPriceRefuses(t *testing.T) {
 	}
 }
 
+// One tensor: every list is the same, and nothing is drawn of their differences.
+func TestPriceOfOneTensor(t *testing.T) {
+	session := filepath.Join(t.TempDir(), "one.qscope")
+	if o := command(t, "quantize", "demo", "--variant", "nvfp4", "--targets", "re:.*layers.2.mlp.experts.3.up_proj.*", "--session", session); o.code != exitGood {
+		t.Fatal(o.err)
+	}
+	o := command(t, "price", session, "--budget", "5bpw")
+	if o.code != exitGood || !strings.Contains(o.out, "no list is more than 0.01 % of all error from random ones") || !strings.Contains(o.out, "the answer does not beat its controls") {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+	}
+	d := pricesOf(t, session, "--budget", "16bpw")
+	if d.Answer.Error != 0 || d.Answer.Bound != 0 || d.Answer.Gap != 0 || !d.Answer.Exact || d.Answer.Beats {
+		t.Errorf("%+v", d.Answer)
+	}
+	for _, c := range d.Pricing.Against {
+		if c.Beats || c.Worse {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 // spoil writes a NaN into the first weight of the tensors whose name contains
 // part, in every shard of a folder.
 func spoil(t *testing.T, dir, part string) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/muesli/termenv"
@@ -86,8 +87,9 @@ func printCurves(t *textReport, p *landscape.Pricing) {
 }
 
 // chartColumns is how many sizes a chart shows, chartWidth and chartHeight the
-// cells that it takes.
+// cells that it takes. Differences below leastApart percent are not drawn.
 const (
+	leastApart   = 0.01
 	chartColumns = 60
 	chartWidth   = 76
 	chartHeight  = 14
@@ -133,10 +135,18 @@ func priceCharts(p *landscape.Pricing) []string {
 			gained = append(gained, line(c.Name, i%4, func(x float64) float64 { return less(x, c.At(x).MeanRel2) }))
 		}
 	}
-	return []string{
-		views.LineChart(theme, lost, chartWidth, chartHeight, "mean rel2; "+sizes),
-		views.LineChart(theme, gained, chartWidth, chartHeight, "less than random, % of all error; "+sizes),
+	charts := []string{views.LineChart(theme, lost, chartWidth, chartHeight, "mean rel2; "+sizes)}
+	apart := 0.0
+	for _, s := range gained {
+		for _, v := range s.Values {
+			apart = max(apart, math.Abs(v))
+		}
 	}
+	if apart < leastApart {
+		return append(charts, fmt.Sprintf("no list is more than %g %% of all error from random ones", leastApart))
+	}
+	return append(charts,
+		views.LineChart(theme, gained, chartWidth, chartHeight, "less than random, % of all error; "+sizes))
 }
 
 func printAnswer(t *textReport, a *priceAnswer) {
