@@ -90,6 +90,8 @@ func TestDegenerate(t *testing.T) {
 			return out
 		}(), none, Flat, "flat",
 			map[string]string{".Decomposition.Layer": "it cannot be told apart from the other factors", ".Anova.AdjustedF": "experts cannot be told apart from layers and projections"}},
+		{"two thousand layers", dense(2000, "q"), none, Unknown, "2001 layers, experts and projections are more than the 1500 that are told apart",
+			map[string]string{".Decomposition.Layer": "2001 layers, experts and projections are more than the 1500 that are told apart"}},
 		{"effects without noise", func() (out []entry) {
 			for l := range 6 {
 				for i, p := range three {

@@ -3,6 +3,7 @@ package landscape
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -72,6 +73,22 @@ func newGroup(t *Table, arm int, kind topology.Kind, items []int) *group {
 }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// mostLevels bounds layers, experts and projections together: time grows with the
+// cube of their number, and no model has as many.
+const mostLevels = 1500
+
+// tooMany says why there is no model of a group; "" where there is one.
+func (g *group) tooMany() string {
+	n := max(g.layer.levels()+g.projection.levels(), g.cell.levels())
+	if g.expert != nil {
+		n += g.expert.levels()
+	}
+	if n > mostLevels {
+		return fmt.Sprintf("%d layers, experts and projections are more than the %d that are told apart", n, mostLevels)
+	}
+	return ""
+}
 
 // factors are those of the additive model, without one.
 func (g *group) factors(without *factor) []*factor {

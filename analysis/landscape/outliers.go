@@ -87,6 +87,8 @@ func (g *group) robust(ctx context.Context) (*robust, string) {
 		return nil, "fewer than three tensors"
 	case constantSlice(r.x):
 		return nil, whyConstant
+	case g.tooMany() != "":
+		return nil, g.tooMany()
 	}
 	pick := func(f *factor) *factor {
 		if f == nil {

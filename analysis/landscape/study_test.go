@@ -37,7 +37,7 @@ func TestFlat(t *testing.T) {
 					t.Errorf("seed %d, %s: %s", seed, g.Role, g.Verdict.Sentence)
 				}
 			case Flat:
-				if !strings.HasPrefix(g.Verdict.Sentence, "flat: the worst ") || len(g.Verdict.Effects) > 0 {
+				if !strings.HasPrefix(g.Verdict.Sentence, "flat: the worst ") || len(g.Verdict.Effects) > 0 || g.Verdict.Pays {
 					t.Errorf("seed %d, %s: %s", seed, g.Role, g.Verdict.Sentence)
 				}
 			}
@@ -142,6 +142,9 @@ func draw(b *testing.B, size int, factor float64) []float64 {
 func BenchmarkPower(b *testing.B) {
 	for _, size := range []int{64, 256} {
 		for _, shape := range [][2]int{{5, 16}, {16, 32}, {46, 64}} {
+			if size == 256 && shape[0] == 46 {
+				continue // all of it is found with fewer tensors already
+			}
 			for _, plant := range []string{
 				"layer=3:1.01", "layer=3:1.02", "layer=3:1.06", "expert=7:1.01", "expert=7:1.02", "expert=7:1.03",
 				"projection=down:1.01", "projection=down:1.02", "tail=0.01:1.1", "tail=0.01:1.2", "tail=0.01:1.5",

@@ -54,6 +54,9 @@ func (g *group) decompose(context.Context) {
 	case !isFinite(total):
 		refuse("squares of the errors are out of range")
 		return
+	case g.tooMany() != "":
+		refuse(g.tooMany())
+		return
 	}
 	full := fitAdditive(g.factors(nil), g.y, nil)
 	if full.df() < 1 {
@@ -243,6 +246,9 @@ func (g *group) overExpected(total float64) Value {
 // adjustedAnova tests the experts beside the means of layer and projection: F
 // of what a model with both loses without the experts.
 func (g *group) adjustedAnova() (f, p Value) {
+	if why := g.tooMany(); why != "" {
+		return Undefined(why), Undefined(why)
+	}
 	without := fitAdditive([]*factor{g.cell}, g.y, nil)
 	with := fitAdditive([]*factor{g.cell, g.expert}, g.y, nil)
 	d1, d2 := with.rank-without.rank, with.df()
