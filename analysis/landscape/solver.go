@@ -85,7 +85,8 @@ type Solver struct {
 	bytesAt    []int64
 	errorAt    []int64 // after so many steps
 	fused      [][]int
-	keep       int // partial assignments that are kept at a time
+	all        []option // of every unit under every arm, for controls; nil before any
+	keep       int      // partial assignments that are kept at a time
 	arena      []node
 	front      []state
 	back       []state

@@ -109,46 +109,68 @@ type dealer struct {
 	*Solver
 	arms   []int // of the units, the largest first, by use
 	kinds  []int // those that occur, the largest first
-	all    [][]option
 	target int64
+	given  []option
 }
 
 func (s *Solver) dealer(a Assignment) *dealer {
-	d := &dealer{Solver: s, target: a.Bytes, all: make([][]option, len(s.units))}
+	d := &dealer{Solver: s, target: a.Bytes, given: make([]option, len(s.units))}
 	total := make([]int64, len(s.table.Arms)) // bytes of all items, as far as they are known
 	for k := range s.table.Arms {
 		for _, b := range s.table.Arms[k].Bytes {
 			total[k] += max(b, 0)
 		}
 	}
+	counts := make([]int, len(s.table.Arms)) // units
 	for u := range s.units {
-		items := s.units[u].items
-		d.arms = append(d.arms, a.Arm[items[0]])
-		d.all[u] = make([]option, len(s.table.Arms))
-		for k := range s.table.Arms {
-			d.all[u][k].arm = -1
+		counts[a.Arm[s.units[u].items[0]]]++
+	}
+	for k, n := range counts {
+		if n > 0 {
+			d.kinds = append(d.kinds, k)
+		}
+	}
+	slices.SortFunc(d.kinds, func(a, b int) int { return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b)) })
+	for _, k := range d.kinds {
+		d.arms = append(d.arms, slices.Repeat([]int{k}, counts[k])...)
+	}
+	s.every()
+	return d
+}
+
+// every fills in what every arm does to every unit, once for a solver.
+func (s *Solver) every() {
+	if s.all != nil {
+		return
+	}
+	n := len(s.table.Arms)
+	s.all = make([]option, len(s.units)*n)
+	for u := range s.units {
+		row := s.all[u*n : (u+1)*n]
+		for k := range row {
+			row[k].arm = -1
 		}
 		for _, k := range s.arms {
-			if o, ok, err := s.optionOf(k, items); ok && err == nil {
-				d.all[u][k] = o
+			if o, ok, err := s.optionOf(k, s.units[u].items); ok && err == nil {
+				row[k] = o
 			}
 		}
 	}
-	slices.SortStableFunc(d.arms, func(a, b int) int { return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b)) })
-	d.kinds = slices.Compact(slices.Clone(d.arms))
-	return d
 }
+
+// of is what an arm does to a unit; its arm is -1 where it cannot be used.
+func (d *dealer) of(u, arm int) option { return d.all[u*len(d.table.Arms)+arm] }
 
 // deal gives the arms to the units in order, the largest first, then makes the
 // bytes fit: from the end of the order units get the next smaller of the
 // answer's arms, the largest first, and in the end their smallest; from the
 // beginning of the order units get what is left.
 func (d *dealer) deal(order []int) Point {
-	given := make([]option, len(d.units))
+	given := d.given
 	bytes := d.fixedBytes
 	for k, u := range order {
 		given[u] = d.units[u].option[0]
-		if o := d.all[u][d.arms[k]]; o.arm >= 0 {
+		if o := d.of(u, d.arms[k]); o.arm >= 0 {
 			given[u] = o
 		}
 		bytes += given[u].bytes
@@ -164,7 +186,7 @@ func (d *dealer) deal(order []int) Point {
 				continue
 			}
 			for _, next := range d.kinds[level+1:] {
-				if o := d.all[u][next]; o.arm >= 0 && o.bytes < given[u].bytes {
+				if o := d.of(u, next); o.arm >= 0 && o.bytes < given[u].bytes {
 					move(u, o)
 					break
 				}
@@ -181,7 +203,7 @@ func (d *dealer) deal(order []int) Point {
 			break
 		}
 		for _, k := range d.kinds {
-			if o := d.all[u][k]; o.arm >= 0 && o.bytes > given[u].bytes && bytes+o.bytes-given[u].bytes <= d.target {
+			if o := d.of(u, k); o.arm >= 0 && o.bytes > given[u].bytes && bytes+o.bytes-given[u].bytes <= d.target {
 				move(u, o)
 				break
 			}

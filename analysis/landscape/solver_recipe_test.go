@@ -89,3 +89,16 @@ func TestCurveAt(t *testing.T) {
 		t.Errorf("by tensors: %+v", p)
 	}
 }
+
+// Variants of joined sessions have labels, which make no other scheme of them.
+func TestLabelsAreNoSchemes(t *testing.T) {
+	tb := tableOf([]string{"nvfp4", "nvfp4+mse @ other", "fp8"}, [][]float64{{1, 2, 1}, {2, 1, 1}, {0, 0, 0}}, [][]int64{{10, 10, 10}, {10, 10, 10}, {20, 20, 20}})
+	for _, c := range []struct {
+		arms []int
+		want int
+	}{{[]int{0, 1, 0}, 0}, {[]int{0, 2, 0}, 1}, {[]int{2, 2, 0}, 0}} {
+		if n := splits(tb, c.arms, fusedGroups(tb)); n != c.want {
+			t.Errorf("%v: %d groups are split, want %d", c.arms, n, c.want)
+		}
+	}
+}
