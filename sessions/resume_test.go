@@ -25,7 +25,7 @@ func TestResumeRefusals(t *testing.T) {
 			o := Options{Session: path, Variants: []string{"f1"}, Program: "test", Threads: 2}
 			old, changed := other.Settings[s.name], "another"
 			switch s.name {
-			case SettingPart:
+			case SettingPart, SettingSample:
 				old = "none"
 				other.Settings = maps.Clone(other.Settings)
 				other.Settings[s.name] = changed
@@ -88,7 +88,7 @@ func TestResumeRefusals(t *testing.T) {
 // the numbers may not change.
 func TestWhatMayChangeOnResume(t *testing.T) {
 	want := map[string]bool{
-		"source identity": false, "targets": false, "convention": false, "global scale": false, "part": false, "numerics": false, "tensors": false,
+		"source identity": false, "targets": false, "convention": false, "global scale": false, "part": false, "numerics": false, "tensors": false, "sample": false,
 		"variants": true, "kernel set": true, "threads": true, "memory": true, "program": true,
 	}
 	got := map[string]bool{}
