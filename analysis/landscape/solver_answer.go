@@ -92,8 +92,8 @@ func splits(t *Table, arms []int, groups [][]int) int {
 }
 
 // scheme is how a variant stores a tensor: its name without the methods.
-func scheme(arm *Arm) string {
-	name, _, _ := strings.Cut(arm.Plain(), "+")
+func scheme(arm string) string {
+	name, _, _ := strings.Cut(arm, "+")
 	return name
 }
 
