@@ -221,10 +221,12 @@ func BenchmarkLandscapeLive(b *testing.B) {
 	o := fixed()
 	profile := termenv.TrueColor
 	o.Profile = &profile
+	now := time.Unix(1_764_435_720, 0)
+	o.Now = func() time.Time { return now }
 	m := New(newFakeFeed(sessions.Live, whole, start), o)
 	defer m.end()
 	var took []time.Duration
-	frame := func(msg tea.Msg) []tea.Cmd {
+	step := func(msg tea.Msg) []tea.Cmd {
 		begun := time.Now()
 		_, cmd := m.Update(msg)
 		frameBytes = len(m.View())
@@ -232,7 +234,7 @@ func BenchmarkLandscapeLive(b *testing.B) {
 		return []tea.Cmd{cmd}
 	}
 	update := func(msg tea.Msg) {
-		for todo := frame(msg); len(todo) > 0; {
+		for todo := step(msg); len(todo) > 0; {
 			cmd := todo[0]
 			todo = todo[1:]
 			if cmd == nil {
@@ -243,7 +245,7 @@ func BenchmarkLandscapeLive(b *testing.B) {
 			case tea.BatchMsg:
 				todo = append(todo, msg...)
 			default:
-				todo = append(todo, frame(msg)...)
+				todo = append(todo, step(msg)...)
 			}
 		}
 	}
@@ -252,6 +254,7 @@ func BenchmarkLandscapeLive(b *testing.B) {
 	took = nil
 	at := 0
 	for b.Loop() {
+		now = now.Add(frame)
 		next := make([]sessions.Record, 0, 1000)
 		for range 1000 {
 			r := records[at%len(records)]

@@ -3,6 +3,7 @@ package views
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"quantscope/analysis/landscape"
@@ -45,7 +46,7 @@ func (p *Landscape) drawBudget(w, h int) string {
 	lines := []string{
 		p.partTitle(landBudget, more), s.line(th, answer, w), th.Dim.Render(p.sliderEnds(w)),
 	}
-	if h >= 12 {
+	if h >= 18 {
 		lines = append(lines, "")
 	}
 	switch {
@@ -109,17 +110,22 @@ func (p *Landscape) answerLines(w, room int) []string {
 		verdict := wrapped(style, Clean(a.Verdict), w)
 		lines = append(lines, verdict[:min(len(verdict), max(room/3, 2))]...)
 	}
-	controls := p.controlLines(w)
-	counts := p.countLines(w)
-	if room >= len(lines)+len(counts)+len(controls)+1 {
+	controls, counts := p.controlLines(w), p.countLines(w)
+	var notes []string
+	for _, note := range x.Notes {
+		notes = append(notes, wrapped(th.Dim, Clean(note), w)...)
+	}
+	if room > len(lines)+len(counts)+len(controls)+len(notes) {
 		lines = append(lines, "")
 	}
-	lines = append(lines, counts...)
-	lines = append(lines, controls...)
-	for _, note := range x.Notes {
-		lines = append(lines, wrapped(th.Dim, Clean(note), w)...)
+	lines = slices.Concat(lines, counts, controls, notes)
+	if room = max(room, 0); len(lines) > room {
+		lines = lines[:room]
+		if room > 0 {
+			lines[room-1] = Truncate(lines[room-1], w-2) + th.Dim.Render(" "+ellipsis)
+		}
 	}
-	return lines[:min(len(lines), max(room, 0))]
+	return lines
 }
 
 // gapText is how far the answer can be from the optimum.
