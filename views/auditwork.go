@@ -1,10 +1,6 @@
 package views
 
-import (
-	"path/filepath"
-
-	"quantscope/sessions"
-)
+import "quantscope/sessions"
 
 // AuditSubject is a checkpoint whose scales can be looked at, and what is known
 // of them.
@@ -61,14 +57,6 @@ func (s *Scene) showAudit(at int) {
 		s.Audits.At = at
 		s.Touch()
 	}
-}
-
-// name is a short name of the subject.
-func (a *AuditSubject) name() string {
-	if a.What == AuditOwn {
-		return Clean(a.Path)
-	}
-	return Clean(filepath.Base(a.Path))
 }
 
 // What a subject is.
