@@ -26,7 +26,6 @@ const (
 const (
 	leastDF       = 3  // of residuals, to test anything
 	robustDF      = 60 // of residuals, from which on their median says something
-	robustRatio   = 6  // tensors to a level, likewise: of three, a robust fit meets two exactly
 	leastInCell   = 8  // tensors of a layer and projection, to have an expectation of its own
 	startOutlier  = 4  // deviations; where the search for outliers starts
 	outlierRounds = 8
@@ -53,9 +52,9 @@ type robust struct {
 // Effects multiply, so logarithms are taken. Outliers are found in two steps: a
 // Huber fit gives a first list that masks nothing; then ordinary least squares
 // without the list, and each tensor's deviation as Student's t, until the list
-// stays. Where a level has few tensors there is no first list, which would take
-// chance for outliers, and tensors are taken out one by one. What is left is as
-// good as normal, so levels are compared by least squares too.
+// stays. Small groups have no first list, which would take chance for outliers, and
+// tensors are taken out one by one. What is left is as good as normal, so levels
+// are compared by least squares too.
 func (g *group) outliers(ctx context.Context) {
 	r, why := g.robust(ctx)
 	if r == nil {
@@ -110,7 +109,7 @@ func (g *group) robust(ctx context.Context) (*robust, string) {
 	if total, _ := sumOfSquares(r.x); !(f.sse > 1e-18*total) {
 		return nil, "layer, expert and projection leave no variance"
 	}
-	many := f.df() >= robustDF && n >= robustRatio*f.rank
+	many := f.df() >= robustDF
 	if many {
 		f = r.huber(ctx, factors, f)
 	}
@@ -222,9 +221,9 @@ func (r *robust) kept() []float64 {
 	return w
 }
 
-// settle repeats fit and list until the list stays. Where all is judged by few
-// tensors, an outlier pulls the fit of those that share its levels, and only the
-// worst of an expert is taken out at a time, or the worst of all.
+// settle repeats fit and list until the list stays. Without a first list an
+// outlier pulls the fit of those that share its levels, and only the worst of an
+// expert is taken out at a time, or the worst of all.
 func (r *robust) settle(ctx context.Context, factors []*factor, many bool) (why string) {
 	rounds := outlierRounds
 	if !many {
