@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"quantscope/quant/recipe"
 	"quantscope/quant/topology"
 	"quantscope/sessions"
+	"quantscope/views"
 	"quantscope/views/viewstest"
 )
 
@@ -114,6 +116,34 @@ func TestScenarioLandscapeRows(t *testing.T) {
 	if d.m.scene.Cursor != at {
 		t.Error("the map has another cursor")
 	}
+}
+
+// The mouse drags the slider and clicks rows; only a row is opened by a double
+// click.
+func TestScenarioLandscapeMouse(t *testing.T) {
+	st := storedState()
+	d := drive(t, newFakeFeed(sessions.Saved, st, st), fixed(), 120, 40)
+	d.Press("3")
+	pane := d.m.landPane()
+	before, _ := pane.Budget()
+	d.ClickOn("●───")
+	at, _ := pane.Budget()
+	d.ClickOn("●───").On(ScreenLandscape)
+	x, y := 0, 0
+	for i, line := range strings.Split(d.Screen(), "\n") {
+		if j := strings.Index(line, "●───"); j >= 0 && strings.Contains(line, "━") {
+			x, y = views.Width(line[:j]), i
+		}
+	}
+	d.Send(tea.MouseMsg{X: x + 20, Y: y, Action: tea.MouseActionMotion, Button: tea.MouseButtonLeft}).WaitIdle()
+	if b, _ := pane.Budget(); b <= at || !pane.Answered() {
+		t.Errorf("budget %d, then %d, and %d after dragging to the right", before, at, b)
+	}
+	d.ClickOn("L4 ")
+	if l := d.m.scene.State.Tensors[d.m.scene.Cursor].Role.Layer; l != 4 {
+		t.Errorf("the cursor is in layer %d, want 4", l)
+	}
+	d.ClickOn("L4 ").On(ScreenTensor)
 }
 
 // A run is analysed as it goes, not more often than once a second, and once more

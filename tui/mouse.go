@@ -4,6 +4,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"quantscope/views"
 )
 
 // doubleClick is the longest time between the two presses of a double click.
@@ -60,6 +62,10 @@ func (m *Model) paneMouse(p Placed, e tea.MouseMsg, press bool) tea.Cmd {
 	cmd = m.guard(cmd)
 	if !press {
 		return cmd
+	}
+	if l, ok := m.panes[p.ID].(*views.Landscape); ok && !l.HasTensor(e.X-p.Body.X, e.Y-p.Body.Y) {
+		m.click = lastClick{}
+		return cmd // the slider is often clicked twice
 	}
 	now := m.o.Now()
 	double := m.click.x == e.X && m.click.y == e.Y && now.Sub(m.click.at) <= doubleClick

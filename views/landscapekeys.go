@@ -227,14 +227,32 @@ func (p *Landscape) moveIn(part landPart, by int) bool {
 
 // click puts the cursor on the worst tensor of the row at a line of a list.
 func (p *Landscape) click(part landPart, line int) bool {
-	shown := p.rows[part]
 	rows := p.rowsOf(part)
-	i := shown.offset + line - shown.first
-	if line < shown.first || i < 0 || i >= min(len(rows), shown.offset+shown.room) {
+	i := p.rowAt(part, len(rows), line)
+	if i < 0 {
 		return false
 	}
 	p.scene.SetCursor(p.worstOf(rows[i].members))
 	return true
+}
+
+// rowAt is the row of a list of so many at a line of its part, -1 where none is.
+func (p *Landscape) rowAt(part landPart, rows, line int) int {
+	shown := p.rows[part]
+	if i := shown.offset + line - shown.first; line >= shown.first && i < min(rows, shown.offset+shown.room) {
+		return i
+	}
+	return -1
+}
+
+// HasTensor says whether a cell of the pane is a row, which stands for a tensor.
+func (p *Landscape) HasTensor(x, y int) bool {
+	for part, r := range p.layout().parts {
+		if part := landPart(part); part.list() && r.has(x, y) {
+			return p.rowAt(part, len(p.rowsOf(part)), y-r.y) >= 0
+		}
+	}
+	return false
 }
 
 // rowOfCursor is the row that the scene's cursor is in, -1 where none is.
