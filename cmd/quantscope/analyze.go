@@ -160,6 +160,7 @@ type analysisDocument struct {
 	Records    string            `json:"records_sha256,omitempty"`
 	Confidence float64           `json:"confidence"`
 	Variants   []analysisVariant `json:"variants"`
+	Notes      []reports.Note    `json:"notes"`
 	HTML       *htmlDocument     `json:"html,omitempty"`
 }
 
@@ -175,7 +176,7 @@ func analysisOf(path string, r *reports.Report, written *htmlDocument) analysisD
 	d := analysisDocument{
 		Session: path, Checkpoint: m.SourcePath, Identity: m.SourceIdentity, Family: m.Family, Targets: m.Targets, Part: m.Part.String(),
 		Program: m.Program, KernelSet: m.KernelSet, State: r.Progress.State, Records: r.Records, Confidence: landscape.Confidence,
-		Variants: []analysisVariant{}, HTML: written,
+		Variants: []analysisVariant{}, Notes: append([]reports.Note{}, r.Notes...), HTML: written,
 	}
 	for _, v := range r.Variants {
 		d.Variants = append(d.Variants, analysisVariant{v.Summary, v.Bytes, v.Landscape.Groups, v.Pricing})
@@ -190,11 +191,11 @@ func printAnalysis(w io.Writer, path string, r *reports.Report) error {
 	t.line("%s", views.Clean(r.Meta.SourcePath))
 	t.line("  %s", views.Clean(r.Meta.Summary))
 	t.line("  targets   %s", views.Clean(r.Meta.Targets))
-	if r.Meta.Part.Of > 0 {
-		t.line("  part      %v", r.Meta.Part)
-	}
 	t.line("  session   %s (%s)", path, r.Progress.State)
 	t.line("  measured  %d of %d", r.Progress.Done, r.Progress.Total)
+	for _, a := range r.Alerts() {
+		t.line("  note      %s", views.Clean(a))
+	}
 	t.line("")
 	if len(r.Variants) == 0 {
 		t.line("no variant was measured, so there is nothing to say")

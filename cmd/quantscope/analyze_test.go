@@ -179,7 +179,7 @@ func TestAnalyzeReadsAlong(t *testing.T) {
 	if !strings.Contains(string(page), "Not all is measured") || strings.Contains(o.out, "records_sha256") || strings.Contains(string(page), "records, sha256") {
 		t.Errorf("a session that is being written is reported as a finished one: %.400s", o.out)
 	}
-	if text := command(t, "analyze", path); text.code != exitGood || !strings.Contains(text.out, "measured  ") {
+	if text := command(t, "analyze", path); text.code != exitGood || !strings.Contains(text.out, "  note      Not all is measured (") {
 		t.Errorf("%+v", text)
 	}
 }

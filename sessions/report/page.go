@@ -112,7 +112,8 @@ func (r *Report) page() *page {
 	for c := range classes {
 		p.Legend = append(p.Legend, c)
 	}
-	p.State, p.Facts, p.Alerts = r.facts()
+	p.State, p.Facts = r.facts()
+	p.Alerts = r.Alerts()
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		for _, g := range v.Landscape.Groups {

@@ -21,34 +21,44 @@ func (r *Report) title() string {
 	return s
 }
 
-// facts are how the run stands, what it is of, and what a reader must be warned
-// of.
-func (r *Report) facts() (state string, facts, alerts []string) {
+// facts are how the run stands and what it is of.
+func (r *Report) facts() (state string, facts []string) {
 	p := r.Progress
 	state = fmt.Sprintf("%s · %s of %s measured", p.State, thousands(p.Done), thousands(p.Total))
 	facts = append(facts, counted(len(r.table.Items), "matrix", "matrices"), counted(len(r.Variants), "variant", "variants"))
 	if r.Meta.Targets != "" {
 		facts = append(facts, r.Meta.Targets)
 	}
+	return state, facts
+}
+
+// Alerts are what a reader must be warned of before the figures, a sentence
+// each: a part, a run that is not over, failures, fallbacks, a damaged file.
+func (r *Report) Alerts() []string {
+	p := r.Progress
+	var out []string
 	if r.Meta.Part.Of > 0 {
-		alerts = append(alerts, fmt.Sprintf("Part %v of the checkpoint: what follows is of this part alone.", r.Meta.Part))
+		out = append(out, fmt.Sprintf("Part %v of the checkpoint: what follows is of this part alone.", r.Meta.Part))
 	}
 	if p.Done+p.Failed < p.Total {
-		alerts = append(alerts, fmt.Sprintf("Not all is measured (%s): %s of %s measurements are missing.", p.State, thousands(p.Total-p.Done-p.Failed), thousands(p.Total)))
+		out = append(out, fmt.Sprintf("Not all is measured (%s): %s of %s measurements are missing.", p.State, thousands(p.Total-p.Done-p.Failed), thousands(p.Total)))
 	}
 	if p.Failed > 0 {
-		alerts = append(alerts, counted(int(p.Failed), "measurement", "measurements")+" failed; see the notes at the end.")
+		out = append(out, counted(int(p.Failed), "measurement", "measurements")+" failed.")
 	}
 	fell := 0
 	for _, n := range r.Notes {
-		if n.Kind == sessions.EventFallback {
+		switch {
+		case n.Kind == sessions.EventFallback:
 			fell++
+		case n.Variant == "" && n.Tensor == "": // of the run, its source or its file
+			out = append(out, capital(n.Message)+".")
 		}
 	}
 	if fell > 0 {
-		alerts = append(alerts, counted(fell, "fallback", "fallbacks")+": something other than what was asked for ran; see the notes at the end.")
+		out = append(out, counted(fell, "fallback", "fallbacks")+": something other than what was asked for ran.")
 	}
-	return state, facts, alerts
+	return out
 }
 
 // receipt is what a reader needs to make the same figures again.

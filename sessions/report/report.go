@@ -45,8 +45,10 @@ type Variant struct {
 
 // Note is an event that a reader must know: a failure, a fallback, a finding.
 type Note struct {
-	Kind                     sessions.EventKind
-	Variant, Tensor, Message string
+	Kind    sessions.EventKind `json:"kind"`
+	Variant string             `json:"variant"` // "" where it is about none
+	Tensor  string             `json:"tensor"`
+	Message string             `json:"message"`
 }
 
 // Build analyzes a session. It changes nothing in st, which must not change

@@ -191,10 +191,11 @@ func TestUnfinishedIsSaid(t *testing.T) {
 	st.Log = []sessions.Event{
 		{Kind: sessions.EventFailed, Variant: 0, Tensor: 3, Message: "model.safetensors: read"},
 		{Kind: sessions.EventFallback, Variant: 0, Tensor: 5, Message: "no room for scales"},
+		{Kind: sessions.EventFinding, Variant: -1, Tensor: -1, Message: "session file run.qscope is damaged"},
 	}
 	html := write(t, build(t, st, Options{}))
 	for _, want := range []string{
-		"Not all is measured (running): 10 of 72 measurements are missing.", "1 measurement failed", "1 fallback:",
+		"Not all is measured (running): 10 of 72 measurements are missing.", "1 measurement failed.", "1 fallback:", "Session file run.qscope is damaged.",
 		"10 tensors not measured yet.", "1 tensor failed.", "1 tensor without a finite figure.", `class="bad"`, `class="pending"`, "no room for scales",
 	} {
 		if !strings.Contains(html, want) {
