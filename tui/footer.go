@@ -70,7 +70,7 @@ var ownHints = [paneCount][]hint{
 	PaneWorst:    {{key: "tab"}, {key: "enter"}},
 	PaneClipping: {{key: "o", label: "o", word: "view"}},
 	PaneCompare:  {{key: "o", label: "o", word: "view"}},
-	PaneAudit:    {{key: "p", label: "p", word: "proof"}, {key: "o", label: "o", word: "name"}, {key: "enter", label: "enter", word: "pairs"}},
+	PaneAudit:    {{key: "p", label: "p", word: "proof"}, {key: "f", label: "f", word: "findings"}, {key: "o", label: "o", word: "name"}},
 	PaneLog:      {{key: "f", label: "f", word: "kinds"}},
 	PaneTensor:   {{key: "right", label: "←→", word: "pages"}},
 }

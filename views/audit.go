@@ -62,6 +62,9 @@ func (p *Audit) Title() string {
 	if n := len(p.scene.Audits.Subjects); n > 1 {
 		title += " · " + thousands(p.scene.Audits.At+1) + " of " + thousands(n)
 	}
+	if s.Audit != nil && p.findingsCount() > 0 {
+		title += " · " + findingsTitle(s.Audit)
+	}
 	if s.Audit != nil && s.Audit.Census.Layout != "" {
 		title += " · " + Clean(s.Audit.Census.Layout)
 		if c := s.Audit.Census.Convention; c != "" {
