@@ -65,7 +65,11 @@ func measure(t testing.TB, s demo.Synth, kinds ...topology.Kind) *Table {
 
 // each runs f for 0 to n−1 on all cores.
 func each(n int, f func(i int)) {
-	next := make(chan int)
+	next := make(chan int, n) // all at once, so that nothing waits for a worker that failed
+	for i := range n {
+		next <- i
+	}
+	close(next)
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -74,10 +78,6 @@ func each(n int, f func(i int)) {
 			}
 		})
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
 	wg.Wait()
 }
 
