@@ -223,7 +223,7 @@ func (p *Audit) HandleKey(k tea.KeyMsg) (bool, tea.Cmd) {
 	case "pgdown", "ctrl+f":
 		p.moveTo(l.selected + page)
 	case "home":
-		p.moveTo(0)
+		p.moveTo(math.MinInt32)
 	case "end":
 		p.moveTo(math.MaxInt32)
 	default:

@@ -294,7 +294,10 @@ func TestAuditRedraws(t *testing.T) {
 		{"page", func() { hit(p, "pgdown") }, true},
 		{"esc", func() { hit(p, "esc") }, true},
 		{"findings", func() { hit(p, "f") }, true},
-		{"findings, back", func() { hit(p, "esc") }, true},
+		{"the last of them", func() { p.SetSize(78, 10); p.View(); hit(p, "end") }, true},
+		{"the first of them", func() { hit(p, "home") }, true},
+		{"the first of them again", func() { hit(p, "home") }, false},
+		{"findings, back", func() { hit(p, "esc"); p.SetSize(118, 35) }, true},
 		{"an answer", func() { s.Audits.Subjects[0].Audit = &sessions.Audit{Census: madeUpCensus(3, 16, false)}; s.Touch() }, true},
 		{"what runs", func() { s.Audits.Running = true; s.Touch() }, true},
 		{"its progress", func() {
