@@ -126,6 +126,9 @@ func (p *Landscape) HandleKey(k tea.KeyMsg) (bool, tea.Cmd) {
 		p.part = p.nextPart(-1)
 	case "s":
 		p.byPlace = !p.byPlace
+		if rows := p.rowsOf(p.listPart(p.layout())); !p.byPlace && len(rows) > 0 { // to what was asked for
+			p.scene.SetCursor(p.worstOf(rows[0].members))
+		}
 	case "c":
 		return p.nextKind(), nil
 	case "x":
