@@ -28,14 +28,11 @@ func (s *State) Table() *landscape.Table {
 		t.Arms = append(t.Arms, s.arm(v, t.Items))
 	}
 	source := landscape.Arm{Name: SourceArm, Bytes: make([]int64, len(t.Items)), Samples: make([]landscape.Sample, len(t.Items))}
-	var bytes, elements int64
 	for i := range t.Items {
 		source.Bytes[i] = t.Items[i].SourceBytes
 		source.Samples[i] = landscape.Sample{State: landscape.Measured, Cos: 1}
-		bytes += t.Items[i].SourceBytes
-		elements += t.Items[i].Elements()
 	}
-	source.BitsPerWeight = 8 * float64(bytes) / float64(max(elements, 1))
+	source.BitsPerWeight = landscape.SourceBits(t.Items)
 	t.Arms = append(t.Arms, source)
 	return t
 }
@@ -72,12 +69,12 @@ func (s *State) arm(v int, items []landscape.Item) landscape.Arm {
 	return a
 }
 
-// sourceBytes is what a tensor takes in the source; 0 for a type that is not
+// sourceBytes is what a tensor takes in the source; -1 for a type that is not
 // known.
 func sourceBytes(t *Tensor) int64 {
 	d, ok := checkpoint.ParseDType(t.DType)
 	if !ok {
-		return 0
+		return -1
 	}
 	return int64(t.Rows) * int64(t.Cols) * int64(d.Bits()) / 8
 }

@@ -111,12 +111,7 @@ func joinTables(pieces []*landscape.Table) *landscape.Table {
 		}
 	}
 	if n := len(t.Arms); n > 0 { // what the source takes is a mean over all
-		var bytes, elements int64
-		for i := range t.Items {
-			bytes += t.Items[i].SourceBytes
-			elements += t.Items[i].Elements()
-		}
-		t.Arms[n-1].BitsPerWeight = 8 * float64(bytes) / float64(max(elements, 1))
+		t.Arms[n-1].BitsPerWeight = landscape.SourceBits(t.Items)
 	}
 	return t
 }

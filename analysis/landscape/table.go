@@ -12,7 +12,7 @@ type Item struct {
 	Name        string
 	Role        topology.Role
 	Rows, Cols  int
-	SourceBytes int64 // as the source stores it
+	SourceBytes int64 // as the source stores it; -1 where its type is not known
 
 	// Of the source weights, finite elements only: largest magnitude, standard
 	// deviation about the mean, and kurtosis m₄/m₂² (3 for a Gaussian). NaN where
@@ -74,4 +74,17 @@ func (t *Table) Arm(name string) int {
 		}
 	}
 	return -1
+}
+
+// SourceBits is what the source takes for a weight, in bits: a mean over the
+// items whose size is known, 0 where none is.
+func SourceBits(items []Item) float64 {
+	var bytes, elements int64
+	for i := range items {
+		if b := items[i].SourceBytes; b >= 0 {
+			bytes += b
+			elements += items[i].Elements()
+		}
+	}
+	return 8 * float64(bytes) / float64(max(elements, 1))
 }

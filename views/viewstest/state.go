@@ -80,7 +80,7 @@ func Experts(first, layers, mtp, experts int) []sessions.Tensor {
 				name := fmt.Sprintf("layers.%d.mlp.experts.%d.%s_proj", l, e, p)
 				out = append(out, sessions.Tensor{
 					ID: len(out), Name: name, Source: "model." + name + ".weight", File: "model-00001-of-00002.safetensors",
-					DType: "bf16", Rows: 128, Cols: 128,
+					DType: "BF16", Rows: 128, Cols: 128,
 					Role: topology.Role{Kind: topology.Expert, Layer: l, Expert: e, Projection: p, Param: "weight", MTP: l >= first+layers},
 				})
 			}
@@ -95,7 +95,7 @@ func Dense(layers int) []sessions.Tensor {
 	add := func(l int, kind topology.Kind, block, p string) {
 		name := fmt.Sprintf("layers.%d.%s.%s_proj", l, block, p)
 		out = append(out, sessions.Tensor{
-			ID: len(out), Name: name, Source: "model." + name + ".weight", File: "model.safetensors", DType: "bf16", Rows: 256, Cols: 128,
+			ID: len(out), Name: name, Source: "model." + name + ".weight", File: "model.safetensors", DType: "BF16", Rows: 256, Cols: 128,
 			Role: topology.Role{Kind: kind, Layer: l, Expert: -1, Projection: p, Param: "weight"},
 		})
 	}
@@ -118,12 +118,12 @@ func Mixed(layers, experts int) []sessions.Tensor {
 		out = append(out, Dense(layers)[7*l:7*l+4]...)
 		for _, p := range Projections {
 			name := fmt.Sprintf("layers.%d.mlp.shared_experts.%s_proj", l, p)
-			out = append(out, sessions.Tensor{Name: name, DType: "bf16", Rows: 128, Cols: 128,
+			out = append(out, sessions.Tensor{Name: name, DType: "BF16", Rows: 128, Cols: 128,
 				Role: topology.Role{Kind: topology.SharedExpert, Layer: l, Expert: -1, Projection: p}})
 		}
 		out = append(out, Experts(l, 1, 0, experts)...)
 	}
-	out = append(out, sessions.Tensor{Name: "lm_head", DType: "bf16", Rows: 1024, Cols: 128, Role: topology.Role{Kind: topology.Head, Layer: -1, Expert: -1}})
+	out = append(out, sessions.Tensor{Name: "lm_head", DType: "BF16", Rows: 1024, Cols: 128, Role: topology.Role{Kind: topology.Head, Layer: -1, Expert: -1}})
 	for i := range out {
 		out[i].ID = i
 	}
