@@ -239,7 +239,7 @@ func (r *run) compensate(ctx context.Context, j *job, k int, put export.Put) err
 	if own == c.global {
 		return nil
 	}
-	table := compensate(own, c.global, divides(m))
+	table := export.Compensate(own, c.global, divides(m))
 	t, off := m.ScaleTensor(), fieldOffset(m, m.ScaleTensor())
 	var s layout.Stored
 	for first := 0; first < m.Rows; {
@@ -247,7 +247,7 @@ func (r *run) compensate(ctx context.Context, j *job, k int, put export.Put) err
 		if err := m.Read(ctx, &s, first, n); err != nil {
 			return err
 		}
-		table.apply(s.Scales, s.Scales)
+		table.Apply(s.Scales, s.Scales)
 		if err := put(t, off, s.Scales); err != nil {
 			return err
 		}
@@ -313,10 +313,7 @@ func (r *run) config(f *Fixed) ([]byte, error) {
 		value any
 	}{
 		{"global_scale", export.Shared.String()},
-		{"fixed", struct {
-			Compensated int `json:"compensated"`
-			Requantized int `json:"requantized"`
-		}{f.Compensated, f.Requantized}},
+		{"fixed", layout.Repair{Compensated: f.Compensated, Requantized: f.Requantized}},
 	} {
 		var value []byte
 		if err == nil {

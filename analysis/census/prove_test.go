@@ -36,19 +36,19 @@ func TestCompensation(t *testing.T) {
 			if divisor {
 				from, to = 0x1p12, 0x1p12*ratio
 			}
-			c := compensate(from, to, divisor)
+			c := export.Compensate(from, to, divisor)
 			for b := range 256 {
 				scale := kernels.E4M3ToF32(byte(b))
 				if scale != scale {
-					if got := c.code[b]; got&0x7f != 0x7f || c.clamped[b] || c.underflowed[b] {
+					if got := c.Code[b]; got&0x7f != 0x7f || c.Clamped[b] || c.Underflowed[b] {
 						t.Errorf("NaN becomes %#x", got)
 					}
 					continue
 				}
 				x := math.Abs(float64(scale * ratio))
 				want := nearestE4M3(x) | byte(b)&0x80
-				if c.code[b] != want || c.clamped[b] != (x > 448) || c.underflowed[b] != (want&0x7f == 0 && scale != 0) {
-					t.Errorf("%v × %v: %#x, clamped %t, underflowed %t; want %#x", scale, ratio, c.code[b], c.clamped[b], c.underflowed[b], want)
+				if c.Code[b] != want || c.Clamped[b] != (x > 448) || c.Underflowed[b] != (want&0x7f == 0 && scale != 0) {
+					t.Errorf("%v × %v: %#x, clamped %t, underflowed %t; want %#x", scale, ratio, c.Code[b], c.Clamped[b], c.Underflowed[b], want)
 				}
 			}
 		}

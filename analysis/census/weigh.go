@@ -3,7 +3,6 @@ package census
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"quantscope/kernels"
 	"quantscope/quant/export"
@@ -36,46 +35,13 @@ type loss struct {
 	clamped, underflowed int64
 }
 
-// compensation is what each block scale becomes when the second-level scale that
-// multiplies it becomes another: the f32 product with the ratio of the two,
-// rounded to E4M3 to nearest, ties to even, and clamped at 448.
-type compensation struct {
-	code                 [256]byte
-	clamped, underflowed [256]bool
-}
-
-// compensate makes the table for a member whose own scale is from and which will
-// be decoded with to, both as stored.
-func compensate(from, to float32, divisor bool) *compensation {
-	ratio := from / to
-	if divisor {
-		ratio = to / from
-	}
-	c := new(compensation)
-	for b := range c.code {
-		scale := kernels.E4M3ToF32(byte(b))
-		product := scale * ratio
-		c.code[b] = kernels.F32ToE4M3(product)
-		c.clamped[b] = math.Abs(float64(product)) > kernels.MaxE4M3
-		c.underflowed[b] = c.code[b]&0x7f == 0 && scale != 0
-	}
-	return c
-}
-
-// apply maps scales into dst, which has as many.
-func (c *compensation) apply(dst, scales []byte) {
-	for i, b := range scales {
-		dst[i] = c.code[b]
-	}
-}
-
 // count adds what a range of scales loses.
-func (l *loss) count(c *compensation, scales []byte) {
+func (l *loss) count(c *export.Compensation, scales []byte) {
 	for _, b := range scales {
-		if c.clamped[b] {
+		if c.Clamped[b] {
 			l.clamped++
 		}
-		if c.underflowed[b] {
+		if c.Underflowed[b] {
 			l.underflowed++
 		}
 	}
@@ -120,11 +86,11 @@ func (x *weigher) weigh(ctx context.Context, members []member, bases int, requan
 func (x *weigher) member(ctx context.Context, members []member, k, bases int, requantize bool, amax float32) error {
 	m := &members[k]
 	mod := m.mod
-	tables := make([]*compensation, bases)
+	tables := make([]*export.Compensation, bases)
 	m.comp = make([]loss, bases)
 	for b := range tables {
 		if members[b].global != m.global {
-			tables[b] = compensate(m.global, members[b].global, divides(mod))
+			tables[b] = export.Compensate(m.global, members[b].global, divides(mod))
 		}
 	}
 	var pass *kernels.Pass
@@ -192,7 +158,7 @@ func (x *weigher) decode(dst []float32, m *member, scales []byte, global float32
 }
 
 // chunk adds the sums of the rows that were read.
-func (x *weigher) chunk(members []member, k, n int, tables []*compensation) error {
+func (x *weigher) chunk(members []member, k, n int, tables []*export.Compensation) error {
 	m := &members[k]
 	s := &m.sums
 	s.scales += int64(len(x.stored.Scales))
@@ -222,7 +188,7 @@ func (x *weigher) chunk(members []member, k, n int, tables []*compensation) erro
 			s.comp[b].e2 += e2
 			continue
 		}
-		table.apply(x.scales, x.stored.Scales)
+		table.Apply(x.scales, x.stored.Scales)
 		s.comp[b].count(table, x.stored.Scales)
 		if err := x.decode(x.q, m, x.scales, members[b].global); err != nil {
 			return err

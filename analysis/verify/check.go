@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"quantscope/kernels"
+	"quantscope/quant/export"
 )
 
 // measured is what came of one module.
@@ -13,10 +14,14 @@ type measured struct {
 	checked    bool
 	reproduced bool
 	remade     bool // by a method
-	tap        kernels.Tap
-	decoded    totals
-	global     float32
-	moments    kernels.Moments // of the source, where a session is compared
+
+	compensated bool // was held against what the method makes, moved to another second-level scale
+	moved       bool // is that bit for bit
+
+	tap     kernels.Tap
+	decoded totals
+	global  float32
+	moments kernels.Moments // of the source, where a session is compared
 }
 
 // totals are f64 sums over the decoded elements of a module. Elements with even
@@ -86,7 +91,7 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 	if err != nil {
 		return err
 	}
-	got, t, err := w.hold(ctx, j, w.pass(j, f, global))
+	got, t, err := w.hold(ctx, j, w.pass(j, f, global), nil)
 	if err != nil || t == nil {
 		return err
 	}
@@ -100,9 +105,19 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", j.module.Name, err)
 			}
-			if got, t, err = w.hold(ctx, j, p); err != nil || t == nil {
+			if got, t, err = w.hold(ctx, j, p, nil); err != nil || t == nil {
 				return err
 			}
+		}
+	}
+	if got.remade && !got.reproduced {
+		moved, of, err := w.compensated(ctx, j, f.spec, global)
+		if err != nil {
+			return err
+		}
+		if of != nil && nearer*of.differences() < t.differences() {
+			got, t = moved, of
+			t.compensated = true
 		}
 	}
 	got.checked, got.global = true, global
@@ -115,9 +130,10 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 }
 
 // hold goes once through a module and its source, and makes the module again
-// where there is a pass, which it ends. No tally means that the output cannot be
-// read, which is reported then.
-func (w *worker) hold(ctx context.Context, j *job, pass *kernels.Pass) (out measured, t *tally, err error) {
+// where there is a pass, which it ends; after that its block scales go through
+// the table, where there is one. No tally means that the output cannot be read,
+// which is reported then.
+func (w *worker) hold(ctx context.Context, j *job, pass *kernels.Pass, table *export.Compensation) (out measured, t *tally, err error) {
 	m := j.module
 	if pass != nil {
 		defer func() { _, _ = pass.Finish() }() // gives back what it holds where a read fails
@@ -137,6 +153,9 @@ func (w *worker) hold(ctx context.Context, j *job, pass *kernels.Pass) (out meas
 			w.make(pass, rows)
 			if err := pass.Rows(data, &w.made); err != nil {
 				return out, nil, fmt.Errorf("%s: %w", m.Name, err)
+			}
+			if table != nil {
+				table.Apply(w.made.Scales, w.made.Scales)
 			}
 			t.compare(&w.stored, &w.made, first)
 			if w.Session != nil {

@@ -30,6 +30,16 @@ func (r *run) globals(ctx context.Context) error {
 	}
 	groupOf := r.sharedGroups()
 	for _, i := range wrong {
+		if r.sums.measured[i].compensated {
+			kept, err := r.keptBy(ctx, i, amax)
+			if err != nil {
+				return err
+			}
+			if kept {
+				continue
+			}
+			r.sums.measured[i].moved = false
+		}
 		if r.layout.Receipt.Globals == export.PerTensor.String() {
 			r.wrongGlobal(i, 0)
 			continue

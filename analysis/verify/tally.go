@@ -48,6 +48,7 @@ type tally struct {
 	beyond, notNearest           places
 	nonFinite                    int64 // of the source
 	totals                       totals
+	compensated                  bool // what it was held against
 }
 
 func newTally(j *job) *tally {
@@ -203,6 +204,9 @@ func (t *tally) report(r *run, f found, remade bool) {
 		mins = s
 	}
 	how := specText(f.spec)
+	if t.compensated {
+		how += ", compensated,"
+	}
 	if t.nonFinite > 0 {
 		r.problem(SourceInfinite, r.fileOf(codes), codes.Name, "%d weights of the source are NaN or infinite", t.nonFinite)
 	}

@@ -113,12 +113,15 @@ type Report struct {
 	UntouchedBytes     int64  `json:"untouched_bytes"`
 	UntouchedXXH3      string `json:"untouched_xxh3"` // over the hashes of the source's tensors, in the order of its files
 
-	QuantizedTensors    int   `json:"quantized_tensors"`    // modules
-	QuantizedChecked    int   `json:"quantized_checked"`    // read and decoded
-	QuantizedReproduced int   `json:"quantized_reproduced"` // made again, equal bit for bit
-	RecordsCompared     int   `json:"records_compared"`
-	QuantizedBytes      int64 `json:"quantized_bytes"` // as stored
-	TableBytes          int64 `json:"table_bytes"`     // as the table of formats has it
+	QuantizedTensors    int `json:"quantized_tensors"`    // modules
+	QuantizedChecked    int `json:"quantized_checked"`    // read and decoded
+	QuantizedReproduced int `json:"quantized_reproduced"` // made again, equal bit for bit
+	// QuantizedCompensated are those that have what the method makes, moved to the
+	// second-level scale of what is fused with them, bit for bit.
+	QuantizedCompensated int   `json:"quantized_compensated"`
+	RecordsCompared      int   `json:"records_compared"`
+	QuantizedBytes       int64 `json:"quantized_bytes"` // as stored
+	TableBytes           int64 `json:"table_bytes"`     // as the table of formats has it
 
 	MeanRel2    Figure `json:"mean_rel2"` // of the decoded tensors
 	MeanRelL2   Figure `json:"mean_rel_l2"`
@@ -212,6 +215,7 @@ func (r *run) finish() {
 		}
 		return strings.Compare(a.Tensor, b.Tensor)
 	})
+	r.repaired()
 	r.figures()
 	r.rep.OK = len(r.rep.Problems) == 0
 }

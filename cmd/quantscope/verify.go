@@ -199,6 +199,9 @@ func printVerified(std streams, rep *verify.Report) error {
 	if rep.Variant != "" {
 		t.line("made again  %d equal bit for bit, by %s (%s; %s)", rep.QuantizedReproduced, rep.Variant, rep.Convention, sayFrom(rep.From))
 	}
+	if rep.QuantizedCompensated > 0 {
+		t.line("compensated %d equal to that bit for bit, moved to the second-level scale of what is fused with it", rep.QuantizedCompensated)
+	}
 	if rep.RecordsCompared > 0 {
 		t.line("records     %d compared with the session's", rep.RecordsCompared)
 	}

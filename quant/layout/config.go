@@ -50,6 +50,14 @@ type Receipt struct {
 	Method     string `json:"method"`
 	Convention string `json:"convention"`
 	Globals    string `json:"global_scale"` // shared or tensor
+	Fixed      Repair `json:"fixed"`
+}
+
+// Repair is how many groups of matrices that servers fuse got one second-level
+// scale after they were made, by way.
+type Repair struct {
+	Compensated int `json:"compensated"` // block scales were multiplied by the ratio, codes stayed
+	Requantized int `json:"requantized"` // made again under one scale
 }
 
 // configGroup is what a config says of the modules that its targets match.
