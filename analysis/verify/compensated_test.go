@@ -2,7 +2,6 @@ package verify
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -90,16 +89,24 @@ func TestCompensated(t *testing.T) {
 func TestFaultsOfCompensated(t *testing.T) {
 	whole := exportPerTensor(t, "nvfp4", export.ModelOpt, kernels.ModelOpt)
 	mended, _, _ := whole.repair(t)
-	moved := "" // a matrix that was compensated
-	for _, p := range []string{"gate", "up"} {
-		name := fmt.Sprintf("model.layers.0.mlp.experts.0.%s_proj", p)
+	var all []string // that were compensated, to a larger scale and to a smaller one
+	for _, p := range []string{"self_attn.q", "self_attn.k", "self_attn.v", "mlp.experts.0.gate", "mlp.experts.0.up", "mlp.experts.1.gate", "mlp.experts.1.up"} {
+		name := "model.layers.0." + p + "_proj"
 		if tensorBytes(t, whole.dir, name+".weight_scale") != tensorBytes(t, mended.dir, name+".weight_scale") {
-			moved = name
+			all = append(all, name)
 		}
 	}
-	if moved == "" {
-		t.Fatal("no block scale has changed")
+	if len(all) != 4 {
+		t.Fatalf("block scales of %q have changed", all)
 	}
+	for _, name := range all {
+		e := mended.copied(t)
+		bytesOf(t, e.dir, name+".weight_scale", func(raw []byte) { raw[7] ^= 1 })
+		if rep := e.verify(t, Options{}); len(rep.Problems) != 1 || rep.Problems[0].ID != ScalesDiffer || rep.Problems[0].Tensor != name+".weight_scale" {
+			t.Errorf("a block scale of %s: %+v", name, rep.Problems)
+		}
+	}
+	moved := all[len(all)-1]
 	for _, c := range []struct {
 		name, tensor, id, says string
 		change                 func(t *testing.T, dir string)
