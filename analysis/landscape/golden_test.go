@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"quantscope/quant/topology"
@@ -49,6 +50,8 @@ type golden struct {
 	Kruskal      []float64
 	OverExpected float64     `json:"over_expected"`
 	LayerLevels  [][]float64 `json:"layer_levels"`
+	Neighbours   []float64
+	TopError     float64 `json:"top_error"`
 }
 
 var three = []string{"gate", "up", "down"}
@@ -116,6 +119,18 @@ func TestAgainstScipy(t *testing.T) {
 	for i, want := range g.LayerLevels {
 		wantValue(t, "ratio of "+r.Layers[i].Name, r.Layers[i].Ratio, fine, want[:3]...)
 		wantValue(t, "p of "+r.Layers[i].Name, r.Layers[i].P, 1e-8, want[3])
+	}
+	wantValue(t, "neighbours", r.Neighbours.Mean, fine, g.Neighbours...)
+	var falling []float64
+	for _, x := range table.Arms[0].Samples {
+		falling = append(falling, -x.Rel2)
+	}
+	slices.Sort(falling)
+	for i := range falling {
+		falling[i] *= -1
+	}
+	if have := jackknifeOfTop(falling, 4); !near(have, g.TopError, fine) {
+		t.Errorf("standard error of the worst four's share: %v, want %v", have, g.TopError)
 	}
 }
 

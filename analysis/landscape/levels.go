@@ -117,6 +117,10 @@ func (f *fit) connected(parts int) bool {
 // where there are many; where there are few, the median lies beside an extreme
 // level and deviations are smaller than if it were any other. p is that of
 // Student's t, times the number of levels (Bonferroni).
+//
+// A level that differs by that is held against the median of those that do not:
+// of three projections of which one is off the median one is the nearer of the
+// other two, and not what both are.
 func (f *fit) compareSet(k int, set, at []int, r *robust, out []Level) {
 	n := len(set)
 	refuse := func(why string) {
@@ -143,28 +147,46 @@ func (f *fit) compareSet(k int, set, at []int, r *robust, out []Level) {
 		}
 		all += rows[a] / float64(n)
 	}
-	sorted := slices.Sorted(slices.Values(effects))
-	median := stats.Quantile(sorted, 0.5)
+	median := stats.Quantile(slices.Sorted(slices.Values(effects)), 0.5)
 	mse := f.sse / float64(f.df())
 	variance := make([]float64, n)
 	for a, la := range set {
 		variance[a] = mse * max(0, f.inverse[col(la)*f.p+col(la)]-2*rows[a]+all) // against the mean of all
 	}
 	partial := r.partial(f, k)
+	ratio := func(effect, sd float64) Value {
+		half := studentQuantile(f.df()) * sd
+		return Value{V: math.Exp(effect), Low: math.Exp(effect - half), High: math.Exp(effect + half)}
+	}
+	var even []float64 // effects of those that do not differ
 	for a, la := range set {
 		v := &out[at[la]]
 		effect, sd := effects[a]-median, math.Sqrt(variance[a]*float64(n+1)/float64(n-1))
 		if n == 2 { // the other one, and the variance of their difference
 			effect, sd = 2*effect, 2*math.Sqrt(variance[a])
 		}
-		half := studentQuantile(f.df()) * sd
-		v.Ratio = Value{V: math.Exp(effect), Low: math.Exp(effect - half), High: math.Exp(effect + half)}
 		tail, _ := stats.StudentTail(math.Abs(effect)/sd, float64(f.df()))
 		v.P = Exact(min(1, 2*tail*float64(n)))
+		if !v.differs() {
+			even = append(even, effects[a])
+		}
+		v.Ratio = ratio(effect, sd)
+	}
+	slices.Sort(even)
+	for a, la := range set {
+		v := &out[at[la]]
+		if !v.differs() {
+			continue
+		}
+		effect := math.Log(v.Ratio.V)
+		if m := len(even); m > 0 && n > 2 {
+			effect = effects[a] - stats.Quantile(even, 0.5)
+			v.Ratio = ratio(effect, math.Sqrt(variance[a]*float64(n)/float64(n-1)*(1+medianVariance(m))))
+		}
 		if n == 2 && effect < 0 { // of two, the worse one is named
 			continue
 		}
-		if v.differs() && v.named() {
+		if v.named() {
 			// Half of a shifted level's tensors are off by the shift or more.
 			most := stats.Quantile(slices.Sorted(slices.Values(partial[la])), 0.5) - f.coef[col(la)] + effect
 			if v.Kind = LevelShift; math.Abs(most) < math.Abs(effect)/2 || most*effect < 0 {
@@ -172,6 +194,15 @@ func (f *fit) compareSet(k int, set, at []int, r *robust, out []Level) {
 			}
 		}
 	}
+}
+
+// medianVariance is the variance of the median of n values from the standard
+// normal distribution: exact for one and two, within 3 % beyond, π/2n for many.
+func medianVariance(n int) float64 {
+	if n%2 == 0 {
+		return math.Pi / 2 / (float64(n) + math.Pi - 2)
+	}
+	return math.Pi / 2 / (float64(n) + math.Pi/2 - 1)
 }
 
 // differs says that chance does not explain the level.

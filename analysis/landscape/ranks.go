@@ -3,6 +3,7 @@ package landscape
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 
@@ -11,8 +12,9 @@ import (
 
 // neighbours correlates the experts' ranks of layers that follow one another
 // among those with experts. The interval of the mean correlation is by Fisher's
-// z, with the larger of the theoretical variance and that between the pairs;
-// pairs that share a layer are independent where there is nothing to find.
+// z, with the larger of two variances: that of pairs that have nothing to do with
+// one another, which holds where there is nothing to find, and that over experts.
+// Where experts keep their ranks, the same ones make all correlations.
 func (g *group) neighbours(context.Context) {
 	nb := &g.report.Neighbours
 	refuse := func(why string) { nb.Why, nb.Mean = why, Undefined(why) }
@@ -30,14 +32,18 @@ func (g *group) neighbours(context.Context) {
 		return
 	}
 	var zs, variances []float64
+	over := map[int]float64{} // by expert: what it adds to the sum of zs, over √(n(n−1))
 	for i := 1; i < len(layers); i++ {
-		p := pairRanks(&layers[i-1], &layers[i])
+		p, influence := pairRanks(&layers[i-1], &layers[i])
 		nb.Pairs = append(nb.Pairs, p)
 		// Equal ranks have an infinite z; the 1e-9 keeps it finite.
 		if p.Rho.Defined() && p.N > 3 {
 			rho := max(-1+1e-9, min(1-1e-9, p.Rho.V))
 			zs = append(zs, math.Atanh(rho))
 			variances = append(variances, (1+rho*rho/2)/float64(p.N-3)) // Bonett and Wright 2000
+			for e, h := range influence {
+				over[e] += h / (1 - rho*rho) / math.Sqrt(float64(p.N)*float64(p.N-1))
+			}
 		}
 	}
 	if len(zs) == 0 {
@@ -45,16 +51,15 @@ func (g *group) neighbours(context.Context) {
 		return
 	}
 	m := float64(len(zs))
-	mean, spread, _, _ := stats.Moments(zs)
-	theory := 0.0
+	mean, _, _, _ := stats.Moments(zs)
+	apart, shared := 0.0, 0.0
 	for _, v := range variances {
-		theory += v / m / m
+		apart += v / m / m
 	}
-	if between := spread / m; len(zs) >= 3 && between > theory {
-		theory = between
+	for _, e := range slices.Sorted(maps.Keys(over)) {
+		shared += over[e] / m * over[e] / m
 	}
-	const z975 = 1.959963984540054
-	half := z975 * math.Sqrt(theory)
+	half := studentQuantile(len(over)-2) * math.Sqrt(max(apart, shared))
 	nb.Mean = Value{V: math.Tanh(mean), Low: math.Tanh(mean - half), High: math.Tanh(mean + half)}
 }
 
@@ -96,7 +101,9 @@ func (g *group) expertMeans() []layerMeans {
 	return out
 }
 
-func pairRanks(a, b *layerMeans) RankPair {
+// pairRanks is the correlation of two layers, with the influence of each expert on
+// it.
+func pairRanks(a, b *layerMeans) (RankPair, map[int]float64) {
 	p := RankPair{A: a.key.String(), B: b.key.String()}
 	var experts []int
 	for e := range a.mean {
@@ -111,7 +118,41 @@ func pairRanks(a, b *layerMeans) RankPair {
 	}
 	p.N = len(experts)
 	p.Rho, p.P = spearman(x, y)
-	return p
+	influence := make(map[int]float64, len(experts))
+	for i, h := range rankInfluence(x, y) {
+		influence[experts[i]] = h
+	}
+	return p, influence
+}
+
+// rankInfluence is the influence of each pair on Spearman's correlation, with mean
+// 0: 12·(F(x)G(y) + E[G(Y); X > x] + E[F(X); Y > y]) less its mean, where F and G
+// are the distribution functions (Croux and Dehon 2010). Equal values count half.
+func rankInfluence(x, y []float64) []float64 {
+	n := float64(len(x))
+	u, v := stats.Ranks(x), stats.Ranks(y)
+	above := func(a, b float64) float64 {
+		switch {
+		case a > b:
+			return 1
+		case a == b:
+			return 0.5
+		}
+		return 0
+	}
+	out, mean := make([]float64, len(x)), 0.0
+	for i := range x {
+		h := u[i] * v[i]
+		for j := range x {
+			h += above(u[j], u[i])*v[j] + above(v[j], v[i])*u[j]
+		}
+		out[i] = 12 * h / n / n
+		mean += out[i] / n
+	}
+	for i := range out {
+		out[i] -= mean
+	}
+	return out
 }
 
 // spearman is a rank correlation with its interval and p.

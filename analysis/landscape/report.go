@@ -120,7 +120,7 @@ type Level struct {
 	Name    string    `json:"name"` // L5, M46 for an MTP layer, expert 17, down
 	N       int       `json:"n"`
 	Mean    Value     `json:"mean_rel2"`
-	Ratio   Value     `json:"ratio"` // of its rel2 to that of the median one of the same kind, other factors taken out
+	Ratio   Value     `json:"ratio"` // of its rel2 to that of the median one of the same kind (of a level that differs: of those that do not), other factors taken out
 	P       Value     `json:"p"`     // that it is 1, adjusted for all levels of the same kind
 	Kind    LevelKind `json:"kind"`
 	Tail    int       `json:"tail"` // of its tensors, in Tail
