@@ -19,7 +19,7 @@ func Compare(t *landscape.Table, base int, levers []int, s *Sample, m Metric) (*
 	r := &Report{
 		Base: t.Arms[base].Name, Metric: m.Name, Change: "difference", Seed: s.Seed, Tensors: len(s.Items),
 		Overlaps: s.Overlaps(), LeftOut: s.LeftOut, Strata: []StratumInfo{}, Levers: []Lever{},
-		Method: fmt.Sprintf("intervals of %.0f %%: of the mean's change by %d resamples of pairs, of the median's by order statistics; two-sided p of each lever by itself", 100*landscape.Confidence, resamples),
+		Method: fmt.Sprintf("intervals of %.0f %%: of the mean's change by Student's t, of the median's by order statistics; two-sided p of each lever by itself", 100*landscape.Confidence),
 	}
 	if m.Relative {
 		r.Change = "relative"
@@ -62,9 +62,9 @@ func compare(t *landscape.Table, base, lever int, s *Sample, m Metric) Lever {
 	a, b := &t.Arms[base], &t.Arms[lever]
 	l := Lever{Variant: b.Name, BitsPerWeight: b.BitsPerWeight}
 	for i := range s.Strata {
-		l.Outcomes = append(l.Outcomes, outcome(t, a, b, s.Strata[i].Spec.Name(), s.Strata[i].Items, m, s.Seed))
+		l.Outcomes = append(l.Outcomes, outcome(t, a, b, s.Strata[i].Spec.Name(), s.Strata[i].Items, m))
 	}
-	l.Outcomes = append(l.Outcomes, outcome(t, a, b, WholeSample, s.Items, m, s.Seed))
+	l.Outcomes = append(l.Outcomes, outcome(t, a, b, WholeSample, s.Items, m))
 	same := 0
 	for _, i := range s.Items {
 		x, y := &a.Samples[i], &b.Samples[i]
@@ -89,7 +89,7 @@ func addBytes(sum, n int64) int64 {
 	return sum + n
 }
 
-func outcome(t *landscape.Table, a, b *landscape.Arm, name string, items []int, m Metric, seed uint64) Outcome {
+func outcome(t *landscape.Table, a, b *landscape.Arm, name string, items []int, m Metric) Outcome {
 	o := Outcome{Stratum: name, Tensors: len(items)}
 	var pairs stats.Paired
 	var x, y, differences, changes []float64
@@ -129,7 +129,7 @@ func outcome(t *landscape.Table, a, b *landscape.Arm, name string, items []int, 
 	}
 	o.N, o.Wins, o.Ties, o.Losses = pairs.N, pairs.Wins, pairs.Ties, pairs.Losses
 	o.BaseMean, o.Mean = mean(x), mean(y)
-	o.MeanChange, o.MedianChange = meanChange(m, x, y, seed), median(changes)
+	o.MeanChange, o.MedianChange = meanChange(m, x, y), median(changes)
 	o.WorstChange = landscape.Undefined("no pair")
 	if worstItem >= 0 {
 		o.WorstTensor = t.Items[worstItem].Name

@@ -7,12 +7,7 @@ import (
 	"quantscope/analysis/stats"
 )
 
-// outcome counts and averages pairs.
-//
-// The interval of the change is Student's with n−1 degrees of freedom: of a mean
-// difference as usual, of a relative change on the ratio ΣB/ΣA made linear, with
-// the standard error √(Σ(b − a·ΣB/ΣA)²/(n(n−1)))/|ā| (Cochran 1977, section
-// 6.4). It says how far the change would move over other tensors like these.
+// outcome counts and averages pairs; see stats.MeanChange for the interval.
 func outcome(m Metric, pairs []pair) Outcome {
 	var o Outcome
 	n := float64(len(pairs))
@@ -20,14 +15,13 @@ func outcome(m Metric, pairs []pair) Outcome {
 		o.MeanA, o.MeanB, o.Change = landscape.Undefined(noPairs), landscape.Undefined(noPairs), landscape.Undefined(noPairs)
 		return o
 	}
-	// Halved by n before adding, so that no sum leaves the range.
-	var meanA, meanB, mean float64
-	for _, p := range pairs {
-		meanA += p.a / n
+	var meanA, meanB float64
+	x, y := make([]float64, len(pairs)), make([]float64, len(pairs))
+	for i, p := range pairs {
+		x[i], y[i] = p.a, p.b
+		meanA += p.a / n // divided before adding, so that no sum leaves the range
 		meanB += p.b / n
-		d := p.b - p.a
-		mean += d / n
-		switch d *= float64(m.Worse); {
+		switch d := (p.b - p.a) * float64(m.Worse); {
 		case m.Worse == 0:
 		case d < 0:
 			o.Wins++
@@ -38,34 +32,13 @@ func outcome(m Metric, pairs []pair) Outcome {
 		}
 	}
 	o.MeanA, o.MeanB = landscape.Exact(meanA), landscape.Exact(meanB)
-	ratio, scale := 1.0, 1.0 // residuals are b − ratio·a − centre, in units of scale
-	centre := mean
-	o.Change = landscape.Exact(mean)
-	if m.Relative {
-		o.Change.V = stats.RelativeChange(meanA, meanB)
-		if math.IsNaN(o.Change.V) {
-			o.Change = landscape.Undefined("the mean of A is 0")
-			return o
-		}
-		if math.IsInf(o.Change.V, 0) {
-			o.Change = landscape.Undefined(outOfRange)
-			return o
-		}
-		if meanA != 0 {
-			ratio, scale, centre = meanB/meanA, math.Abs(meanA), 0
-		}
-	}
-	if len(pairs) < 2 {
-		return o
-	}
-	var squares float64
-	for _, p := range pairs {
-		d := (p.b - ratio*p.a - centre) / scale
-		squares += d * d
-	}
-	reach := stats.StudentQuantile((1+landscape.Confidence)/2, n-1) * math.Sqrt(squares/(n*(n-1)))
-	if isFinite(reach) {
-		o.Change.Low, o.Change.High = o.Change.V-reach, o.Change.V+reach
+	switch change, low, high := stats.MeanChange(x, y, m.Relative, landscape.Confidence); {
+	case math.IsNaN(change):
+		o.Change = landscape.Undefined("the mean of A is 0")
+	case math.IsInf(change, 0):
+		o.Change = landscape.Undefined(outOfRange)
+	default:
+		o.Change = landscape.Value{V: change, Low: low, High: high}
 	}
 	return o
 }

@@ -52,3 +52,48 @@ func RelativeChange(a, b float64) float64 {
 	}
 	return (b - a) / math.Abs(a)
 }
+
+// MeanChange is the change from a to b over pairs with an interval at the level: the
+// mean of b − a, or if relative the change of the mean, (Σb − Σa)/|Σa|. The interval is
+// that of Student's t with n−1 degrees of freedom, of a relative change on the ratio
+// Σb/Σa made linear, with the standard error √(Σ(b − a·Σb/Σa)²/(n(n−1)))/|ā| (Cochran
+// 1977, section 6.4). It says how far the change would move over other pairs like
+// these, and covers few of them too, where resamples do not.
+//
+// The change is NaN of no pairs, of sides that differ in number, and where it has
+// nothing to be relative to; the ends are NaN too of one pair, and where they leave the range.
+func MeanChange(a, b []float64, relative bool, level float64) (change, low, high float64) {
+	nan := math.NaN()
+	if len(a) != len(b) || len(a) == 0 {
+		return nan, nan, nan
+	}
+	// Divided by n before adding, so that no sum leaves the range.
+	n := float64(len(a))
+	var meanA, meanB, mean float64
+	for i := range a {
+		meanA += a[i] / n
+		meanB += b[i] / n
+		mean += (b[i] - a[i]) / n
+	}
+	ratio, scale, centre := 1.0, 1.0, mean // residuals are b − ratio·a − centre, in units of scale
+	change = mean
+	if relative {
+		change = RelativeChange(meanA, meanB)
+		if meanA != 0 {
+			ratio, scale, centre = meanB/meanA, math.Abs(meanA), 0
+		}
+	}
+	if len(a) < 2 || !isFinite(change) {
+		return change, nan, nan
+	}
+	var squares float64
+	for i := range a {
+		d := (b[i] - ratio*a[i] - centre) / scale
+		squares += d * d
+	}
+	reach := StudentQuantile((1+level)/2, n-1) * math.Sqrt(squares/(n*(n-1)))
+	if !isFinite(reach) {
+		return change, nan, nan
+	}
+	return change, change - reach, change + reach
+}

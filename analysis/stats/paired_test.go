@@ -36,3 +36,31 @@ func TestRelativeChange(t *testing.T) {
 		}
 	}
 }
+
+// Figures of scipy.stats.ttest_1samp, and of numpy for the ratio.
+func TestMeanChange(t *testing.T) {
+	a, b := []float64{1, 2, 4, 8, 5}, []float64{1.1, 1.9, 4.6, 9, 5.5}
+	nan := math.NaN()
+	for _, c := range []struct {
+		name     string
+		a, b     []float64
+		relative bool
+		want     [3]float64
+	}{
+		{"difference", a, b, false, [3]float64{0.42, -0.11693892910591963, 0.9569389291059195}},
+		{"relative", a, b, true, [3]float64{0.105, 0.04394384785856296, 0.166056152141437}},
+		{"one pair", a[:1], b[:1], true, [3]float64{0.1, nan, nan}},
+		{"no pair", nil, nil, true, [3]float64{nan, nan, nan}},
+		{"unequal", a, b[:2], true, [3]float64{nan, nan, nan}},
+		{"nothing to be relative to", []float64{-1, 1}, []float64{1, 2}, true, [3]float64{nan, nan, nan}},
+		{"all 0", make([]float64, 3), make([]float64, 3), true, [3]float64{0, 0, 0}},
+		{"out of range", []float64{5e-324, 5e-324}, []float64{1, 1}, true, [3]float64{math.Inf(1), nan, nan}},
+	} {
+		change, low, high := MeanChange(c.a, c.b, c.relative, 0.95)
+		for i, got := range []float64{change, low, high} {
+			if want := c.want[i]; !(math.Abs(got-want) <= 1e-14 || got == want || math.IsNaN(got) && math.IsNaN(want)) {
+				t.Errorf("%s: figure %d is %v, want %v", c.name, i, got, want)
+			}
+		}
+	}
+}

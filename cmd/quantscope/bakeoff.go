@@ -51,7 +51,7 @@ two strata is measured once and counted in both.`,
 	fl.StringVar(&f.sample, "sample", "", "strata, such as worst=372,random=400,layer=45=100,projection=down=50,expert=17=all")
 	fl.StringVar(&f.variants, "variant", "", "variants to run on the sample, separated by commas")
 	fl.StringVar(&f.metric, "metric", "rel2", "what they are compared by: "+strings.Join(bakeoff.MetricNames(), ", "))
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of the draw and of the resamples")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of the draw")
 	fl.StringVar(&f.session, "session", "", "session file of the sample, to create or go on with (default: a new one in the state folder)")
 	fl.StringVar(&f.mem, "mem", "", "memory for buffered weights, such as 512MiB or 2GiB")
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
