@@ -107,7 +107,7 @@ func locateFolder(src source) (*plan, error) {
 		if len(others) > 0 {
 			return nil, src.fail("", "has no .safetensors file; %s is of another kind", quoted(others[0]))
 		}
-		return nil, src.fail("", "has no .safetensors file and no index of one")
+		return nil, src.fail("", "has no .safetensors file and no index of one%s", unfinished(src))
 	}
 	p := &plan{src: src, weights: weights, whole: true}
 	if model := "model" + weightsSuffix; slices.Contains(weights, model) {
@@ -167,10 +167,22 @@ func (p *plan) complete() error {
 		}
 		want, err := strconv.Atoi(m[3])
 		if got := have[m[1]+"-*-of-"+m[3]]; err == nil && got < want {
-			return p.src.fail("", "%d of %d shards are missing, there is no index, the first that is here is %s: open that file by itself to look at it", want-got, want, quoted(name))
+			return p.src.fail("", "%d of %d shards are missing, there is no index, the first that is here is %s: open that file by itself to look at it%s", want-got, want, quoted(name), unfinished(p.src))
 		}
 	}
 	return nil
+}
+
+// unfinished says of a folder that an export into it did not end, where it has
+// the mark.
+func unfinished(src source) string {
+	entries, _ := fs.ReadDir(src.fsys, ".") // what cannot be listed has no mark
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), UnfinishedPrefix) {
+			return "; " + quoted(e.Name()) + " marks an export that is not finished"
+		}
+	}
+	return ""
 }
 
 // numbered notes that numbered shards came without their index.

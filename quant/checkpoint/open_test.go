@@ -99,6 +99,8 @@ func TestOpenRefused(t *testing.T) {
 		{"cut in the header", map[string]string{"m.safetensors": vector("a")[:20]}, "", []string{"m.safetensors", "truncated in its header", "20 bytes"}},
 		{"name in two files", map[string]string{"x.safetensors": vector("a"), "y.safetensors": vector("a")}, "", []string{"y.safetensors", `"a"`, "duplicate", `"x.safetensors"`}},
 		{"parts missing", map[string]string{"m-00002-of-00003.safetensors": vector("a")}, "", []string{"2 of 3 shards are missing", `"m-00002-of-00003.safetensors"`}},
+		{"parts missing of an export", map[string]string{"m-00002-of-00003.safetensors": vector("a"), UnfinishedPrefix + ".json": "{}"}, "", []string{"2 of 3 shards are missing", "incomplete-export.json", "not finished"}},
+		{"an export without a shard", map[string]string{UnfinishedPrefix + ".json": "{}"}, "", []string{"no .safetensors file", "incomplete-export.json", "not finished"}},
 		{"two indexes", map[string]string{"a" + indexSuffix: "", "b" + indexSuffix: ""}, "", []string{"2 indexes", "a" + indexSuffix}},
 		{"index cut", with(`{"weight_map":{"a":`), "", []string{index, `"a"`, "found the end of the text at byte 19"}},
 		{"index is a pointer", with("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"), "", []string{index, "pointer", "stand for 5"}},
