@@ -121,6 +121,9 @@ func NewPlan(ck *checkpoint.Checkpoint, model *topology.Model, selection []topol
 	if q := model.Config.QuantMethod; q != "" {
 		return nil, fmt.Errorf("%w %s: is quantized already (%s), and a config can name one tool", ErrSource, ck.Path, q)
 	}
+	if err := finished(ck); err != nil {
+		return nil, err
+	}
 	if len(selection) == 0 {
 		return nil, fmt.Errorf("nothing to quantize: %w", ErrMatrix)
 	}

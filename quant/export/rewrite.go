@@ -113,8 +113,20 @@ type rewriter struct {
 	res     *Result
 }
 
+// finished refuses a source that an export into it left unfinished: what is made
+// of it would have no mark.
+func finished(ck *checkpoint.Checkpoint) error {
+	if mark := ck.Unfinished(); mark != "" {
+		return fmt.Errorf("%w %s: %s marks it as an export that is not finished", ErrSource, ck.Path, mark)
+	}
+	return nil
+}
+
 // gather lists what is to be written.
 func (w *rewriter) gather() error {
+	if err := finished(w.ck); err != nil {
+		return err
+	}
 	side, err := w.ck.AllSide()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 )
 
@@ -289,5 +290,27 @@ func TestReadRawIsTheFile(t *testing.T) {
 	}
 	if err := ck.ReadRaw(t.Context(), len(ck.Files), 0, nil); err == nil {
 		t.Error("read of a file that there is not")
+	}
+}
+
+// A copy of what an export left unfinished would look like a whole one, so
+// neither a copy nor an export is made of it.
+func TestNothingOfAnUnfinishedSource(t *testing.T) {
+	s := mixture()
+	dir := s.write(t)
+	if err := os.WriteFile(filepath.Join(dir, planName), []byte("{}"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ck, model := openModel(t, dir)
+	out := filepath.Join(t.TempDir(), "out")
+	_, rewrite := Rewrite(t.Context(), ck, out, nil, RewriteOptions{})
+	_, plan := NewPlan(ck, model, model.Matrices, variantOf("nvfp4", kernels.ModelOpt), Settings{Layout: ModelOpt})
+	for what, err := range map[string]error{"Rewrite": rewrite, "Vacant": Vacant(ck, out), "NewPlan": plan} {
+		if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), planName) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s: %v", out, err)
 	}
 }
