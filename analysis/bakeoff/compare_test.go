@@ -251,3 +251,20 @@ func TestChange(t *testing.T) {
 		}
 	}
 }
+
+// A step up from exactly 0 is worse than any that has a size.
+func TestWorstIsFromZero(t *testing.T) {
+	tab := table(1, 2, 2, func(a, i int) landscape.Sample {
+		switch {
+		case i == 4 && a == 0:
+			return plain(0)
+		case a == 0:
+			return plain(0.01)
+		}
+		return plain(0.05)
+	})
+	o := baked(t, tab, "random=all", "rel2").Whole()
+	if o.WorstTensor != tab.Items[4].Name || o.WorstChange.Why != "the base's value is 0 and the lever's is not, for 1 of 6" {
+		t.Errorf("%s: %+v", o.WorstTensor, o.WorstChange)
+	}
+}

@@ -184,3 +184,18 @@ func TestDrawLeavesOut(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Strata of one size are not drawn at the same places.
+func TestStrataDrawApart(t *testing.T) {
+	tab := noisy()
+	s := drawn(t, tab, "layer=1=10,layer=2=10", 1)
+	same := 0
+	for _, i := range s.Strata[0].Items {
+		if slices.Contains(s.Strata[1].Items, i+30) {
+			same++
+		}
+	}
+	if same == 10 {
+		t.Errorf("the same ten of thirty twice: %v, %v", s.Strata[0].Items, s.Strata[1].Items)
+	}
+}

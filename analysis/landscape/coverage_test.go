@@ -70,6 +70,19 @@ func TestIntervalsCover(t *testing.T) {
 		count("layer that is not", off.report.Layers[4].Ratio, 1)
 		count("projection that is off", off.report.Projections[2].Ratio, 1.03)
 
+		few := group(func(l, e int, _ string) float64 {
+			if l == e%5 && e < 4 {
+				return 1.5
+			}
+			return 1
+		})
+		few.outliers(ctx)
+		tail := few.report.Tail.Ratio
+		count("tail", tail, 1.5)
+		if width := tail.High/tail.Low - 1; !(width < 6*sigma/math.Sqrt(12)) { // four deviations of a mean of twelve, and half more
+			t.Errorf("seed %d: the tail of %d is %s", seed, few.report.Tail.Count, ratioText(tail))
+		}
+
 		rng := rand.New(rand.NewPCG(seed, 7))
 		effect := make([]float64, experts)
 		for e := range effect {

@@ -198,6 +198,23 @@ func TestPriceVerdicts(t *testing.T) {
 			t.Errorf("the worst layer is %s", l)
 		}
 	})
+	// What loses least takes least to store at the source's precision, so that the
+	// reversed list beats the list, and is the control that it is held against.
+	t.Run("cheap ones first", func(t *testing.T) {
+		tb := priced(0.1, even)
+		for i := range tb.Items {
+			if tb.Arms[0].Samples[i].Rel2 > 0.009 {
+				tb.Items[i].Cols *= 100
+				tb.Arms[0].Bytes[i] *= 100
+				tb.Arms[1].Bytes[i] *= 100
+			}
+			tb.Items[i].Amax = 1 / tb.Arms[0].Samples[i].Rel2
+		}
+		p := price(t, tb, PriceOptions{Base: 0, Protect: 1, Seed: 1})
+		if c := p.against("amax"); c.Beats {
+			t.Errorf("the reversed list under another name beats it: %+v", c)
+		}
+	})
 	// A selector that looks the wrong way is told to be worse than chance.
 	t.Run("backwards", func(t *testing.T) {
 		tb := priced(0.2, even)

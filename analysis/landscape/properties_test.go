@@ -262,6 +262,38 @@ func TestUnequalNoise(t *testing.T) {
 	}
 }
 
+// Weights follow the sizes where noise falls with them, and not where it does not.
+func TestNoiseBySize(t *testing.T) {
+	for _, falls := range []bool{true, false} {
+		right := 0
+		for seed := range uint64(50) {
+			table := noisy(seed, 10, 4, 0, noEffect)
+			rng := rand.New(rand.NewPCG(seed, 5))
+			for i := range table.Items {
+				sigma := 0.02
+				if i%2 == 0 {
+					table.Items[i].Rows *= 16
+					if falls {
+						sigma /= 4
+					}
+				}
+				table.Arms[0].Samples[i].Rel2 *= math.Exp(sigma * rng.NormFloat64())
+			}
+			g := newGroup(table, 0, topology.Expert, allItems(table))
+			r, why := g.robust(t.Context())
+			if why != "" {
+				t.Fatal(why)
+			}
+			if want := map[bool]float64{true: 1.0 / 16, false: 1}[falls]; r.weight[0] == 1 && near(r.weight[1], want, 1e-9) {
+				right++
+			}
+		}
+		if right < 48 {
+			t.Errorf("noise that falls with size (%v) is seen for what it is in %d of 50", falls, right)
+		}
+	}
+}
+
 // Layers of two kinds share no projection: levels are compared within a kind.
 func TestSeparateDesigns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))

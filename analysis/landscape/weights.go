@@ -15,7 +15,7 @@ const (
 
 // weigh gives tensors their precision. Noise falls with the number of blocks,
 // but tensors also differ among themselves; so projections have a variance of
-// their own where theirs clearly differ, and else the likelihood chooses between
+// their own where theirs clearly differ, and else the residuals choose between
 // equal variances and ones that fall with the number of weights.
 func (r *robust) weigh(g *group, f *fit) {
 	z := r.standardized(f)
@@ -34,18 +34,34 @@ func (r *robust) weigh(g *group, f *fit) {
 	if slices.Min(sizes) == top || !(slices.Min(sizes) > 0) {
 		return
 	}
-	// Twice the log likelihood of normal residuals, of medians for robustness:
-	// Σ ln w − 2n ln σ, for weights w and for 1.
-	gain, bySize := 0.0, make([]float64, len(z))
+	// The logarithms of residuals' magnitudes fall by half of those of the sizes, or
+	// not at all. No tail bends that line far, and unequal variances do not hide in
+	// it as they do in a median of all magnitudes.
+	var x, y []float64
 	for i := range sizes {
 		sizes[i] /= top
-		gain += math.Log(sizes[i])
-		bySize[i] = z[i] * math.Sqrt(sizes[i])
+		if z[i] != 0 {
+			x, y = append(x, math.Log(sizes[i])), append(y, math.Log(math.Abs(z[i])))
+		}
 	}
-	n := float64(len(z))
-	if gain-2*n*math.Log(mad(bySize, 1, 1)) > -2*n*math.Log(mad(z, 1, 1)) {
+	if slope(x, y) < -0.25 {
 		copy(r.weight, sizes)
 	}
+}
+
+// slope is that of the least-squares line of y over x; NaN where x does not vary.
+func slope(x, y []float64) float64 {
+	var meanX, meanY, xx, xy float64
+	n := float64(len(x))
+	for i := range x {
+		meanX += x[i] / n
+		meanY += y[i] / n
+	}
+	for i := range x {
+		xx += (x[i] - meanX) * (x[i] - meanX)
+		xy += (x[i] - meanX) * (y[i] - meanY)
+	}
+	return xy / xx
 }
 
 // deviations are the projections' deviations, nil where they may be equal or
