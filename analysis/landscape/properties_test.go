@@ -192,6 +192,28 @@ func TestTailInOneLayer(t *testing.T) {
 	}
 }
 
+// Where a fifth of the tensors, anywhere, have twice the error they are a tail.
+// Where 40 % have it they are the scatter: nothing stands out from it, and the
+// verdict neither calls the worst ones chance nor denies that a list pays.
+func TestTailThatIsTheScatter(t *testing.T) {
+	for _, c := range []struct {
+		share float64
+		kind  VerdictKind
+	}{{0.2, Structured}, {0.4, Flat}} {
+		rng := rand.New(rand.NewPCG(9, 9))
+		g := &analyzed(t, noisy(9, 6, 24, 0.01, func(int, int, string) float64 {
+			if rng.Float64() < c.share {
+				return 2
+			}
+			return 1
+		})).Groups[0]
+		v := &g.Verdict
+		if v.Kind != c.kind || !v.Pays || strings.Contains(v.Sentence, "chance") || strings.Contains(v.Sentence, "no exemption list") {
+			t.Errorf("%v: pays %t: %s", c.share, v.Pays, v.Sentence)
+		}
+	}
+}
+
 // Three tensors to an expert say little of it, and chance is not taken for more.
 func TestFlatWithFewTensorsALevel(t *testing.T) {
 	alarms := 0

@@ -68,7 +68,7 @@ func (g *group) verdict() {
 		v.Kind = Flat
 		v.Sentence = "flat: " + what
 		if v.Pays {
-			v.Sentence += ", and nothing tells them apart from chance"
+			v.Sentence += ": single tensors scatter that widely, and none is beyond the scatter of the others"
 		} else {
 			v.Sentence += ", so no exemption list can pay"
 		}
