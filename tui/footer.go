@@ -18,6 +18,9 @@ import (
 func (m *Model) footerLine(w int) (string, []span) {
 	hints := m.hints()
 	room := w - 3 - hintsWidth(atLeast(hints, rankOwn))
+	for rank := rankOwn + 1; rank <= rankStays && room < m.leastTags(); rank++ {
+		room = w - 3 - hintsWidth(atLeast(hints, rank))
+	}
 	variants, spans := m.variantTags(room, false)
 	if views.Width(variants)+2+hintsWidth(atLeast(hints, rankOften)) > w-1 {
 		variants, spans = m.variantTags(room, true)
@@ -69,10 +72,12 @@ var ownHints = [paneCount][]hint{
 	PaneDetail:   {{key: "tab"}},
 	PaneWorst:    {{key: "tab"}, {key: "enter"}},
 	PaneClipping: {{key: "o", label: "o", word: "view"}},
-	PaneCompare:  {{key: "o", label: "o", word: "view"}},
-	PaneAudit:    {{key: "p", label: "p", word: "proof"}, {key: "f", label: "f", word: "findings"}, {key: "o", label: "o", word: "name"}},
-	PaneLog:      {{key: "f", label: "f", word: "kinds"}},
-	PaneTensor:   {{key: "right", label: "←→", word: "pages"}},
+	// The budget is what the person came for; the other parts are one key away.
+	PaneLandscape: {{key: "o", label: "o", word: "part"}, {key: "<", label: "< >", word: "budget"}, {key: "w", label: "w", word: "recipe"}},
+	PaneCompare:   {{key: "o", label: "o", word: "view"}},
+	PaneAudit:     {{key: "p", label: "p", word: "proof"}, {key: "f", label: "f", word: "findings"}, {key: "o", label: "o", word: "name"}},
+	PaneLog:       {{key: "f", label: "f", word: "kinds"}},
+	PaneTensor:    {{key: "right", label: "←→", word: "pages"}},
 }
 
 // hints are the keys that work now: the focused pane's own, then the root's in
@@ -169,6 +174,19 @@ func hintsWidth(hints []hint) int {
 		n += views.Width(h.label) + 1 + views.Width(h.word)
 	}
 	return n
+}
+
+// leastTags is the room for one whole variant and how many there are besides.
+func (m *Model) leastTags() int {
+	variants := m.scene.State.Variants
+	if len(variants) == 0 {
+		return 0
+	}
+	n := views.Width(views.ShortVariants(variants)[0]) + 4
+	if len(variants) > 1 {
+		n += 4
+	}
+	return min(n, m.w/3)
 }
 
 // variantTags are the variants' names with their marks, in at most w cells. The

@@ -4,9 +4,40 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"quantscope/sessions"
 	"quantscope/views"
 )
+
+// No name of a screen and no first variant is cut at any width that has panes,
+// and where the data come from is always named.
+func TestTabsAndVariantsAreWhole(t *testing.T) {
+	one := demoState()
+	one.Variants, one.Records = one.Variants[:1], one.Records[:1]
+	for _, mode := range []sessions.Mode{sessions.Live, sessions.Saved, sessions.Follow} {
+		for _, st := range []*sessions.State{one, demoState(), fiveVariants()} {
+			for _, key := range []string{"1", "2", "3", "4", "7", "8"} {
+				d := drive(t, newFakeFeed(mode, st, st), fixed(), MinWidth, MinHeight).Press(key)
+				for w := MinWidth; w <= 110; w++ {
+					d.Resize(w, MinHeight)
+					line, spans := d.m.tabLine(w)
+					line = ansi.Strip(line)
+					tabs := views.Truncate(line, spans[len(spans)-1].to)
+					if strings.Contains(strings.TrimSuffix(tabs, "…"), "…") || views.Width(line) > w {
+						t.Errorf("screen %s, width %d: a tab is cut in %q", key, w, line)
+					}
+					if !strings.Contains(line, map[sessions.Mode]string{sessions.Live: "● live", sessions.Saved: "○ saved", sessions.Follow: "● following"}[mode]) {
+						t.Errorf("screen %s, width %d: the source is not in %q", key, w, line)
+					}
+					if footer, _ := d.m.footerLine(w); !strings.Contains(ansi.Strip(footer), "nvfp4 ■") || strings.Contains(footer, "…") {
+						t.Errorf("screen %s, width %d, %d variants: %q", key, w, len(st.Variants), ansi.Strip(footer))
+					}
+				}
+			}
+		}
+	}
+}
 
 // fiveVariants is a session whose variants take much room.
 func fiveVariants() *sessions.State {
@@ -28,6 +59,7 @@ func TestFooterNamesTheKeysOfThePane(t *testing.T) {
 				{"1 tab", "tab pane"},
 				{"1 tab tab", "tab pane"},
 				{"2", "o view"},
+				{"3", "o part"},
 				{"4", "o view"},
 				{"8", "f kinds"},
 				{"1 enter", "←→ pages"},

@@ -264,11 +264,15 @@ type span struct {
 
 // tabLine lists the screens and says where the data come from. Screens that
 // this version lacks are quiet, and only their digits are left where room is
-// scarce; then the longest names are cut.
+// scarce; then the longest names are cut, and where that is not enough for the
+// source itself, what cannot be opened goes, and then all names but the present.
 func (m *Model) tabLine(w int) (string, []span) {
 	const least = 30 // what the source and a file name that can be told need
 	line, spans := m.tabs(0)
 	for shorter := 1; shorter <= 2 && views.Width(line)+least > w; shorter++ {
+		line, spans = m.tabs(shorter)
+	}
+	for shorter := 3; shorter <= 4 && views.Width(line)+views.Width(m.sourceLine(0))+1 > w; shorter++ {
 		line, spans = m.tabs(shorter)
 	}
 	source := m.sourceLine(w - views.Width(line) - 3)
@@ -278,7 +282,7 @@ func (m *Model) tabLine(w int) (string, []span) {
 // shortNames are the screens' where room is scarcest.
 var shortNames = map[Screen]string{ScreenClipping: "Clip", ScreenLandscape: "Land", ScreenCompare: "Comp"}
 
-// tabs is the line in one of three lengths, 0 the longest.
+// tabs is the line in one of five lengths, 0 the longest.
 func (m *Model) tabs(shorter int) (string, []span) {
 	short := shorter > 0
 	t := m.scene.Theme
@@ -290,12 +294,15 @@ func (m *Model) tabs(shorter int) (string, []span) {
 	var spans []span
 	x := 0
 	for _, info := range screenTable {
-		if info.screen == ScreenTensor {
+		if info.screen == ScreenTensor || shorter > 2 && info.absent != "" {
 			continue
 		}
 		text := fmt.Sprintf("%d %s", info.screen, info.name)
 		if name := shortNames[info.screen]; name != "" && shorter > 1 && info.screen != present {
 			text = fmt.Sprintf("%d %s", info.screen, name)
+		}
+		if shorter > 3 && info.screen != present {
+			text = fmt.Sprintf("%d", info.screen)
 		}
 		style := t.Dim
 		switch {
@@ -340,6 +347,11 @@ func (m *Model) sourceLine(w int) string {
 	if path := m.scene.State.Meta.Path; path != "" {
 		file = filepath.Base(path)
 	}
-	file = views.TruncateMiddle(views.Clean(file), max(w-views.Width(mark)-2, 0))
+	file = views.Clean(file)
+	room := max(w-views.Width(mark)-2, 0)
+	if room < min(views.Width(file), 5) { // what is left of it would tell nothing
+		return style.Render(mark)
+	}
+	file = views.TruncateMiddle(file, room)
 	return style.Render(mark) + "  " + t.Dim.Render(file)
 }

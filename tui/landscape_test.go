@@ -104,7 +104,8 @@ func TestScenarioLandscape(t *testing.T) {
 // and enter opens it.
 func TestScenarioLandscapeRows(t *testing.T) {
 	d := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), 80, 24)
-	d.Press("3").Says("").Press("down").Says("o shows a list")
+	d.Press("3").Says("").Sees("lowest cosine", "more").Misses("in the tail")
+	d.Press("down", "down").Says("").Sees("in the tail").Misses("lowest cosine").Press("up", "up").Sees("lowest cosine")
 	d.Press("o").Sees("layers").Press("down", "down")
 	at := d.m.scene.Cursor
 	if l := d.m.scene.State.Tensors[at].Role.Layer; l != 3 {

@@ -48,8 +48,13 @@ func (p *Audit) draw() string {
 }
 
 func (p *Audit) layout() auditLayout {
+	full := 0
+	if n := p.findingsCount(); n > 0 && n <= auditFindingsFull && p.w >= auditWideW {
+		full = len(p.findingLines(p.w))
+	}
 	return arrangeAudit(p.w, p.h, auditWants{
-		head: len(p.head()), layers: p.count(auditLayers), pairs: p.count(auditPairs), found: p.findingsCount(),
+		foundFull: full,
+		head:      len(p.head()), layers: p.count(auditLayers), pairs: p.count(auditPairs), found: p.findingsCount(),
 		level: p.level, findings: p.findings && p.findingsCount() > 0, spread: len(p.rows.logs) > 0,
 	})
 }
@@ -100,22 +105,27 @@ func (p *Audit) head() []string {
 	case r.Pairs > 0:
 		style = th.Good
 	}
-	lines := wrapped(style, auditSentence(s, r), p.w)
+	most := auditHead(p.w, p.h)
+	sentence := auditSentence(s, r)
+	var also []string
 	switch {
 	case p.scene.Audits.Running:
-		lines = append(lines, p.running()+th.Dim.Render("  esc stops it"))
+		also = []string{p.running() + th.Dim.Render("  esc stops it")}
 	case s.Err != "":
-		lines = append(lines, wrapped(th.Bad, "✗ "+Clean(s.Err), p.w)...)
+		also = wrappedTo(th.Bad, "✗ "+Clean(s.Err), p.w, max(most-1, 1))
 	case r.Proof != nil:
-		lines = append(lines, wrapped(th.Text, proofSentence(r), p.w)...)
+		also = wrappedTo(th.Text, proofSentence(r), p.w, max(most-1, 1))
 	case r.Differing > 0:
 		text := p.scene.Audits.proofOff()
 		if text == "" {
 			text = "p proves it against the master: the error of each as a server decodes it, as stored, and compensated"
 		}
-		lines = append(lines, wrapped(th.Dim, text, p.w)...)
+		also = wrapped(th.Dim, text, p.w)
+		if len(wrapped(style, sentence, p.w))+len(also) > most { // help says it too
+			also = nil
+		}
 	}
-	return lines
+	return append(wrappedTo(style, sentence, p.w, max(most-len(also), 1)), also...)
 }
 
 // auditSentence says what a census means for who serves the checkpoint.

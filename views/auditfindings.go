@@ -119,10 +119,12 @@ func (p *Audit) drawFindings(r rect) string {
 	th, lines := p.scene.Theme, p.findingLines(r.w)
 	title := th.Title.Render("findings") + th.Dim.Render("  "+findingsTitle(p.scene.Audits.Shown().Audit))
 	more := "%s %s more; f shows all"
-	if p.findings {
+	switch {
+	case p.findings:
 		more = "%s %s more lines"
 		lines = lines[min(p.findingTop, max(len(lines)-r.h+1, 0)):]
-	} else {
+	case len(lines) == r.h-1: // there is room for all of it
+	default:
 		lines = p.findingHeads(r.w)
 		title += th.Dim.Render(fitting(r.w-Width(title), "  f shows them in full", ""))
 	}

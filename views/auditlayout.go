@@ -9,6 +9,7 @@ type auditLayout struct {
 // auditWants is what the parts would like to have, in lines, and what is shown.
 type auditWants struct {
 	head, layers, pairs, found int
+	foundFull                  int // lines of the findings in full, 0 where that is too much
 	level                      auditLevel
 	findings                   bool // they fill the screen
 	spread                     bool // there is something to draw
@@ -19,19 +20,24 @@ const (
 	auditRoomyW, auditRoomyH = 100, 22 // findings and the spread of ratios below the list
 	auditWideW               = 170     // pairs beside the layers
 	auditGap                 = 3
-	auditSpreadH             = 18 // with its title
+	auditSpreadH             = 24 // with its title
+	auditFindingsFull        = 40 // findings at most that are shown in full below the census
 )
+
+// auditHead is how many lines the sentences on top may take.
+func auditHead(w, h int) int {
+	if w >= auditRoomyW && h >= auditRoomyH {
+		return max(h-4, 1)
+	}
+	return max(min(h-4, h/3), 1)
+}
 
 // arrangeAudit is pure.
 func arrangeAudit(w, h int, want auditWants) auditLayout {
 	var l auditLayout
 	w, h = max(w, 0), max(h, 0)
 	roomy := w >= auditRoomyW && h >= auditRoomyH
-	head := min(want.head, max(h-4, 1))
-	if !roomy {
-		head = min(head, max(h/3, 1))
-	}
-	l.head = rect{0, 0, w, min(head, h)}
+	l.head = rect{0, 0, w, min(want.head, auditHead(w, h), h)}
 	y := l.head.h
 	if h >= 12 {
 		y++
@@ -48,6 +54,9 @@ func arrangeAudit(w, h int, want auditWants) auditLayout {
 	}
 	if roomy && want.found > 0 {
 		n := min(want.found+1, max(rest*2/5, 2))
+		if want.foundFull > 0 && want.foundFull+1 <= rest*2/5 {
+			n = want.foundFull + 1
+		}
 		l.findings = rect{0, h - n, w, n}
 		rest = max(rest-n-1, 0)
 	}

@@ -173,7 +173,8 @@ func (p *Audit) detail(w int) []string {
 			text += ": rounding costs " + signed("%+.5f", f.RoundingCost)
 		}
 		if f.Clamped > 0 {
-			text += fmt.Sprintf("; %s of %s scales clamp", thousands(f.Clamped), thousands(f.Scales))
+			clamped := fmt.Sprintf("; %s of %s", thousands(f.Clamped), thousands(f.Scales))
+			text += fitting(w-Width(text), clamped+" scales clamp", clamped+" clamp")
 		}
 		if f.Underflowed > 0 {
 			text += fmt.Sprintf("; %s become 0", thousands(f.Underflowed))

@@ -371,7 +371,33 @@ func wrapped(style lipgloss.Style, text string, w int) []string {
 	if w <= 0 {
 		return nil
 	}
-	lines := strings.Split(ansi.Wrap(text, w, ""), "\n")
+	lines := strings.Split(ansi.Wrap(flags.Replace(text), w, ""), "\n")
+	for i, line := range lines {
+		lines[i] = style.Render(strings.ReplaceAll(line, unbroken, "-"))
+	}
+	return lines
+}
+
+// unbroken stands for the hyphens of a flag while lines are broken, which may
+// happen after a hyphen.
+const unbroken = "\u2011"
+
+var flags = strings.NewReplacer(" --", " "+unbroken+unbroken)
+
+// wrappedTo sets a text in at most so many lines of w cells. Where it is longer
+// the last line ends with a mark, after a whole word.
+func wrappedTo(style lipgloss.Style, text string, w, most int) []string {
+	lines := wrapped(noStyle, text, w)
+	if len(lines) > max(most, 0) {
+		lines = lines[:max(most, 0)]
+		if n := len(lines); n > 0 {
+			last := strings.TrimRight(lines[n-1], " ")
+			for Width(last)+2 > w && strings.Contains(last, " ") {
+				last = strings.TrimRight(last[:strings.LastIndexByte(last, ' ')], " ")
+			}
+			lines[n-1] = Truncate(last+" "+ellipsis, w)
+		}
+	}
 	for i, line := range lines {
 		lines[i] = style.Render(line)
 	}

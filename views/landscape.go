@@ -42,6 +42,9 @@ type Landscape struct {
 	drawn   landDrawing
 	cached  string
 	rows    map[landPart]landRows // where the lists were drawn last, for the mouse
+	errors  landErrors            // of the shown group
+
+	figuresTop, figuresMost int // first figure that is shown, and the last that can be
 }
 
 // landReport is what is known of one variant.
@@ -295,8 +298,11 @@ func (p *Landscape) HandleMouse(x, y int, m tea.MouseMsg) (bool, tea.Cmd) {
 			if !r.has(x, y) {
 				continue
 			}
-			if landPart(part) == landBudget {
+			switch landPart(part) {
+			case landBudget:
 				return p.slider.move(-by, &p.version), nil
+			case landFigures:
+				return p.scrollFigures(by), nil
 			}
 			return p.moveIn(landPart(part), by), nil
 		}

@@ -365,13 +365,14 @@ func TestRoundStep(t *testing.T) {
 	}
 }
 
-// In per cent of the random control that control is 0 everywhere, and a list is
-// what it says.
+// Against the random control that control saves nothing anywhere, and a list
+// saves what it says, of the error without exemptions: no more at the end, where
+// there is next to no error left.
 func TestPricesAgainstTheControl(t *testing.T) {
 	c := handPricing("nvfp4")
 	lo, hi := priceSpan(c)
 	lines := priceLines(c, lo, hi)
-	standAgainst(lines, slices.Clone(lines[priceAgainst(c)].mean))
+	standAgainst(lines, lines[priceAgainst(c)].mean, 0.009)
 	for i, v := range lines[priceAgainst(c)].mean {
 		if isNumber(v) && math.Abs(v) > 1e-9 {
 			t.Fatalf("sample %d: the control is %v %% off itself", i, v)
@@ -379,8 +380,16 @@ func TestPricesAgainstTheControl(t *testing.T) {
 	}
 	mid := chartSamples / 2
 	f := float64(mid) / float64(chartSamples-1)
-	if want := -6 * math.Sin(math.Pi*f); math.Abs(lines[0].mean[mid]-want) > 0.01 {
-		t.Errorf("rel2 is %v %% in the middle, want %v", lines[0].mean[mid], want)
+	if want := 6 * (1 - f) * math.Sin(math.Pi*f); math.Abs(lines[0].mean[mid]-want) > 0.01 {
+		t.Errorf("rel2 saves %v %% in the middle, want %v", lines[0].mean[mid], want)
+	}
+	if last := lines[0].mean[chartSamples-1]; math.Abs(last) > 1e-9 {
+		t.Errorf("rel2 saves %v %% where everything is exempted", last)
+	}
+	for k, v := range lines[priceAgainst(c)].low {
+		if high := lines[priceAgainst(c)].high[k]; v > high {
+			t.Fatalf("sample %d: the control's spread is from %v to %v", k, v, high)
+		}
 	}
 }
 

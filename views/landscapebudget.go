@@ -31,8 +31,7 @@ func (p *Landscape) drawBudget(w, h int) string {
 		}
 		return Block(append([]string{p.partTitle(landBudget, "")}, wrapped(th.Dim, why, w)...), w, h)
 	}
-	wish := fmt.Sprintf("%s bits/weight, %s", bitsText(s.bits(s.budget)), sizeText(s.budget))
-	more := wish
+	more := p.sizeWords(s.bits(s.budget), s.budget)
 	if p.grain > 0 {
 		more += " by " + landGrains[p.grain]
 	}
@@ -95,11 +94,13 @@ func sizeText(bytes int64) string {
 func (p *Landscape) answerLines(w, room int) []string {
 	th, a := p.scene.Theme, p.answer
 	x := &a.Assignment
-	gap := "gap " + gapText(x)
 	figures := []string{
-		th.Text.Render(fmt.Sprintf("%s b/w, %s", bitsText(x.Bits), sizeText(x.Bytes))),
 		th.Dim.Render("mean rel2 ") + th.Text.Render(digits4(x.Error)),
-		th.Dim.Render("bound ") + th.Text.Render(digits4(x.Bound)), th.Text.Render(gap),
+		th.Dim.Render("bound ") + th.Text.Render(digits4(x.Bound)),
+		th.Dim.Render("gap ") + th.Text.Render(gapText(x)),
+	}
+	if size := p.sizeWords(x.Bits, x.Bytes); !p.Answered() || size != p.sizeWords(p.slider.bits(p.slider.budget), p.slider.budget) {
+		figures = append([]string{th.Text.Render(size)}, figures...) // else the title says it
 	}
 	lines := flow(figures, w, 2)
 	if a.Verdict != "" {
@@ -107,25 +108,33 @@ func (p *Landscape) answerLines(w, room int) []string {
 		if a.Beats {
 			style = th.Good
 		}
-		verdict := wrapped(style, Clean(a.Verdict), w)
-		lines = append(lines, verdict[:min(len(verdict), max(room/3, 2))]...)
+		lines = append(lines, wrappedTo(style, Clean(a.Verdict), w, max(room/3, 2))...)
 	}
-	controls, counts := p.controlLines(w), p.countLines(w)
+	controls, counts := p.controlLines(w, true), p.countLines(w)
 	var notes []string
 	for _, note := range x.Notes {
 		notes = append(notes, wrapped(th.Dim, Clean(note), w)...)
 	}
-	if room > len(lines)+len(counts)+len(controls)+len(notes) {
+	switch need := len(lines) + len(counts) + len(controls) + len(notes); {
+	case room > need:
 		lines = append(lines, "")
+	case room < need:
+		controls = p.controlLines(w, false)
 	}
 	lines = slices.Concat(lines, counts, controls, notes)
 	if room = max(room, 0); len(lines) > room {
+		hidden := len(lines) - room
 		lines = lines[:room]
 		if room > 0 {
-			lines[room-1] = Truncate(lines[room-1], w-2) + th.Dim.Render(" "+ellipsis)
+			lines[room-1] = th.Dim.Render(Truncate(fmt.Sprintf("%s %s more lines", ellipsis, thousands(hidden+1)), w))
 		}
 	}
 	return lines
+}
+
+// sizeWords is a size as bits per weight and as bytes.
+func (p *Landscape) sizeWords(bits float64, bytes int64) string {
+	return bitsText(bits) + " bits/weight, " + sizeText(bytes)
 }
 
 // gapText is how far the answer can be from the optimum.
@@ -174,8 +183,8 @@ func (p *Landscape) countLines(w int) []string {
 }
 
 // controlLines is what assignments of the same size lose that do not know the
-// errors.
-func (p *Landscape) controlLines(w int) []string {
+// errors, with the spread of the random ones or in brief.
+func (p *Landscape) controlLines(w int, full bool) []string {
 	th, a := p.scene.Theme, p.answer
 	var words []string
 	for _, c := range a.Controls {
@@ -183,8 +192,8 @@ func (p *Landscape) controlLines(w int) []string {
 		if !ok {
 			continue
 		}
-		text := Clean(c.Name) + " " + digits4(pt.MeanRel2)
-		if pt.High > pt.Low {
+		text := "(" + Clean(c.Name) + ") " + digits4(pt.MeanRel2)
+		if pt.High > pt.Low && full {
 			text += " [" + digits4(pt.Low) + ", " + digits4(pt.High) + "]"
 		}
 		words = append(words, text)
@@ -192,7 +201,10 @@ func (p *Landscape) controlLines(w int) []string {
 	if len(words) == 0 {
 		return nil
 	}
-	lines := flow(append([]string{"controls at the same size:"}, words...), w, 4)
+	if full { // in brief the brackets say that these are controls, as beside the curves
+		words = append([]string{"controls:"}, words...)
+	}
+	lines := flow(words, w, 4)
 	for i := range lines {
 		lines[i] = th.Dim.Render(lines[i])
 	}

@@ -56,26 +56,12 @@ func (p *Landscape) head() []string {
 		return nil
 	}
 	text, effects := p.verdict()
-	lines := wrapped(th.Title, text, w)
-	if most := p.headLines(); len(lines) > most {
-		lines = lines[:most]
-		lines[most-1] = th.Title.Render(Truncate(strings.TrimRight(lastOf(text, w, most), " ")+" "+ellipsis, w))
-	}
+	lines := wrappedTo(th.Title, text, w, p.headLines())
 	effects = slices.DeleteFunc(slices.Clone(effects), func(e landscape.Effect) bool { return strings.Contains(text, Clean(e.Name)) })
 	if len(effects) > 0 && p.h >= 16 {
 		lines = append(lines, th.Warn.Render("▸ ")+th.Text.Render(effectLine(effects, w-2)))
 	}
 	return lines
-}
-
-// lastOf is line most of a text that is wrapped to w cells, cut so that a mark
-// has room behind it.
-func lastOf(text string, w, most int) string {
-	lines := wrapped(noStyle, text, w)
-	if most > len(lines) {
-		return ""
-	}
-	return Truncate(lines[most-1], max(w-2, 0))
 }
 
 // verdict is the sentence on top, in plain words where there is none, and the
@@ -165,6 +151,8 @@ func (p *Landscape) drawPart(part landPart, r rect, l *landLayout) string {
 	switch part {
 	case landFigures:
 		return p.drawFigures(g, r.w, r.h)
+	case landSpread:
+		return p.drawSpread(g, r.w, r.h)
 	case landNeighbours:
 		return p.drawNeighbours(g, r.w, r.h)
 	case landSelectors:

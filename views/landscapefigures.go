@@ -143,12 +143,16 @@ func (p *Landscape) drawFigures(g *landscape.Group, w, h int) string {
 			}
 		}
 	}
-	variance := p.drawVariance(g, w)
-	lines := h - 2 - len(variance)
-	if lines < 4 {
+	// Where room is short the shares give up their bar, then themselves.
+	all := len(landFigureRows) + 2 // with title and header
+	variance, gap := p.drawVariance(g, w, false), 1
+	if h < all+gap+len(variance) {
+		variance = p.drawVariance(g, w, true)
+		gap = min(max(h-all-len(variance), 0), 1)
+	}
+	lines := min(h-1-gap-len(variance), all-1)
+	if lines < 6 {
 		variance, lines = nil, h-1
-	} else if h >= len(landFigureRows)+3+len(variance) {
-		lines = len(landFigureRows) + 1
 	}
 	var rows [][]string
 	for _, f := range landFigureRows {
@@ -166,12 +170,25 @@ func (p *Landscape) drawFigures(g *landscape.Group, w, h int) string {
 	if n := measuredOf(g) - g.LeftOut; n != 1 {
 		title = p.partTitle(landFigures, "of "+thousands(n)+" matrices, errors as rel2")
 	}
-	table := Table{Columns: columns, Rows: rows, Cursor: -1, More: true}.Render(th, w, max(lines, 1))
-	out := append([]string{title}, strings.Split(table, "\n")...)
+	table := Table{Columns: columns, Rows: rows, Cursor: -1, More: true}
+	p.figuresMost = max(len(rows)-table.room(max(lines, 1)), 0)
+	table.Offset = min(p.figuresTop, p.figuresMost)
+	out := append([]string{title}, strings.Split(table.Render(th, w, max(lines, 1)), "\n")...)
 	if variance != nil {
-		out = append(append(out, ""), variance...)
+		out = append(append(out, make([]string, gap)...), variance...)
 	}
 	return Block(out, w, h)
+}
+
+// scrollFigures goes through the figures where there is no room for all.
+func (p *Landscape) scrollFigures(by int) bool {
+	top := min(max(min(p.figuresTop, p.figuresMost)+by, 0), p.figuresMost)
+	if top == p.figuresTop {
+		return false
+	}
+	p.figuresTop = top
+	p.version++
+	return true
 }
 
 // varianceParts are what the variance of the error is shared out over, each with
@@ -188,15 +205,14 @@ var varianceParts = []struct {
 	{"remainder", "░", func(d *landscape.Decomposition) landscape.Value { return d.Remainder }, func(t *Theme) lipgloss.Style { return t.Faint }},
 }
 
-// drawVariance is the shares of the variance as a bar with its labels.
-func (p *Landscape) drawVariance(g *landscape.Group, w int) []string {
-	th, d := p.scene.Theme, &g.Decomposition
-	var shares []float64
-	var labels []string
-	total, why := 0.0, ""
+// varianceShares is how the variance is shared out over varianceParts, each with
+// its words, "" where there is nothing to say of it; the reason where there are no
+// shares.
+func varianceShares(d *landscape.Decomposition) (shares []float64, words []string, why string) {
+	total := 0.0
 	for _, part := range varianceParts {
 		v := part.of(d)
-		share := 0.0
+		share, text := 0.0, ""
 		switch {
 		case v.Defined() && isNumber(v.V):
 			share = max(v.V, 0)
@@ -204,24 +220,48 @@ func (p *Landscape) drawVariance(g *landscape.Group, w int) []string {
 				share = 0 // a balanced design has none of it
 				break
 			}
-			label := part.name + " " + roughPercent(v.V)
-			labels = append(labels, part.style(th).Render(part.glyph)+" "+th.Text.Render(label))
+			text = part.name + " " + roughPercent(v.V)
 		case part.name != "either":
+			text = part.name + " –"
 			if why == "" {
 				why = Clean(v.Why)
 			}
-			labels = append(labels, th.Dim.Render(part.glyph+" "+part.name+" –"))
 		}
-		shares = append(shares, share)
+		shares, words = append(shares, share), append(words, text)
 		total += share
 	}
-	head := th.Dim.Render("the variance of rel2 lies in")
-	if !(total > 0) {
-		return []string{head, th.Dim.Render(Truncate("no part: "+why, w))}
+	if total > 0 {
+		return shares, words, ""
 	}
-	cells := wholeShares(shares, total, w)
+	return nil, nil, "no part: " + why
+}
+
+// drawVariance is the shares of the variance as a bar with its labels, or where
+// it has to be brief in words.
+func (p *Landscape) drawVariance(g *landscape.Group, w int, brief bool) []string {
+	th := p.scene.Theme
+	shares, words, why := varianceShares(&g.Decomposition)
+	head := th.Dim.Render("the variance of rel2 lies in")
+	if shares == nil {
+		return []string{head, th.Dim.Render(Truncate(why, w))}
+	}
+	var labels []string
+	for i, text := range words {
+		switch part := &varianceParts[i]; {
+		case text == "":
+		case brief:
+			labels = append(labels, th.Text.Render(text))
+		case part.of(&g.Decomposition).Defined():
+			labels = append(labels, part.style(th).Render(part.glyph)+" "+th.Text.Render(text))
+		default:
+			labels = append(labels, th.Dim.Render(part.glyph+" "+text))
+		}
+	}
+	if brief {
+		return flow(append([]string{th.Dim.Render("variance:")}, labels...), w, 2)
+	}
 	var bar strings.Builder
-	for i, n := range cells {
+	for i, n := range wholeShares(shares, w) {
 		bar.WriteString(varianceParts[i].style(th).Render(strings.Repeat(varianceParts[i].glyph, n)))
 	}
 	return append([]string{head, bar.String()}, flow(labels, w, 2)...)
@@ -229,9 +269,12 @@ func (p *Landscape) drawVariance(g *landscape.Group, w int) []string {
 
 // wholeShares shares w cells out; what has any share has a cell while there is
 // room.
-func wholeShares(shares []float64, total float64, w int) []int {
+func wholeShares(shares []float64, w int) []int {
 	out := make([]int, len(shares))
-	used, largest := 0, 0
+	total, used, largest := 0.0, 0, 0
+	for _, s := range shares {
+		total += s
+	}
 	for i, s := range shares {
 		out[i] = int(math.Round(s / total * float64(w)))
 		if s > 0 {

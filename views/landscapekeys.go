@@ -31,7 +31,12 @@ func (p *Landscape) Keys() []Key {
 	up := Key{Keys: []string{"up", "k"}, Label: "↑ k", Help: "row above"}
 	down := Key{Keys: []string{"down", "j"}, Label: "↓ j", Help: "row below"}
 	if why := p.offRows(layout); why != "" {
-		up.Disabled, down.Disabled, order.Disabled = why, why, why
+		up.Disabled, down.Disabled = why, why
+	}
+	if p.listPart(layout) < 0 {
+		order.Disabled = "o shows a list"
+	} else {
+		order.Disabled = up.Disabled
 	}
 	less := Key{Keys: []string{"<", "left", "h"}, Label: "< ← h", Help: "smaller budget"}
 	more := Key{Keys: []string{">", "right", "l"}, Label: "> → l", Help: "larger budget"}
@@ -70,6 +75,9 @@ func (p *Landscape) offBudget() string {
 // offRows is why there is no row to go to.
 func (p *Landscape) offRows(l landLayout) string {
 	part := p.listPart(l)
+	if p.onFigures(l) {
+		return ""
+	}
 	if part < 0 {
 		return "o shows a list"
 	}
@@ -77,6 +85,11 @@ func (p *Landscape) offRows(l landLayout) string {
 		return "the list of " + landPartNames[part] + " is empty"
 	}
 	return ""
+}
+
+// onFigures says that arrows go through figures that are not all shown.
+func (p *Landscape) onFigures(l landLayout) bool {
+	return p.listPart(l) < 0 && !l.parts[landFigures].empty() && p.figuresMost > 0
 }
 
 // listPart is the list that arrows go through: the active part, or where that is
@@ -146,9 +159,9 @@ func (p *Landscape) HandleKey(k tea.KeyMsg) (bool, tea.Cmd) {
 	case "w": // the root asks for the file
 		return p.answer != nil, nil
 	case "up", "k":
-		return p.moveIn(p.listPart(p.layout()), -1), nil
+		return p.step(-1), nil
 	case "down", "j":
-		return p.moveIn(p.listPart(p.layout()), 1), nil
+		return p.step(1), nil
 	default:
 		return false, nil
 	}
@@ -206,6 +219,15 @@ func (p *Landscape) worstOf(items []int) int {
 		return items[0]
 	}
 	return worst
+}
+
+// step goes through the list that arrows belong to, or the figures.
+func (p *Landscape) step(by int) bool {
+	l := p.layout()
+	if p.onFigures(l) {
+		return p.scrollFigures(by)
+	}
+	return p.moveIn(p.listPart(l), by)
 }
 
 // moveIn goes to another row of a list: the cursor goes to its worst tensor.

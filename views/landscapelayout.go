@@ -11,6 +11,7 @@ const (
 	landTail
 	landPrices
 	landBudget
+	landSpread
 	landClamps
 	landNeighbours
 	landSelectors
@@ -18,7 +19,7 @@ const (
 )
 
 var landPartNames = [landParts]string{
-	"figures", "layers", "experts", "projections", "tail", "prices", "budget", "clamped scales", "neighbours", "selectors",
+	"figures", "layers", "experts", "projections", "tail", "prices", "budget", "spread", "clamped scales", "neighbours", "selectors",
 }
 
 // list says that the part is a list whose rows put the cursor on a tensor.
@@ -43,6 +44,7 @@ const (
 	landTwoColumns   = 100
 	landThreeColumns = 160
 	landTall         = 24
+	landSpreadH      = 10 // lines that the spread is worth
 )
 
 // arrangeLandscape is pure: drawing and mouse read the same layout. only is the
@@ -80,25 +82,33 @@ func arrangeLandscape(w, h int, n landSizes, only landPart) landLayout {
 		left := max((w-2*gap)*3/8, 60)
 		middle := (w - 2*gap - left) * 11 / 20
 		right := w - 2*gap - left - middle
-		stack := func(x, w int, parts []landPart, want []int) {
+		stack := func(x, w int, parts []landPart, want []int) int {
 			y := top
 			for i, part := range parts {
-				room := h - y
-				if i < len(parts)-1 {
-					room = min(want[i], room)
-				}
-				if room >= 3 {
+				if room := min(want[i], h-y); room >= 3 {
 					l.parts[part] = rect{x, y, w, room}
 					y += room + 1
 				}
 			}
+			return y
 		}
-		stack(0, left, []landPart{landFigures, landNeighbours, landSelectors, landClamps}, []int{n.figures, min(n.neighbours, 12), n.selectors, n.clamps})
+		y := stack(0, left, []landPart{landFigures, landNeighbours, landSelectors, landClamps}, []int{n.figures, min(n.neighbours, 12), n.selectors, n.clamps})
 		tail := min(n.tail, 8)
 		lists := rest - min(n.projections, 8) - tail - 3
-		stack(left+gap, middle, []landPart{landLayers, landProjections, landTail, landExperts},
+		y2 := stack(left+gap, middle, []landPart{landLayers, landProjections, landTail, landExperts},
 			[]int{min(n.layers, max(lists*3/5, lists-n.experts)), min(n.projections, 8), tail, n.experts})
 		stack(left+middle+2*gap, right, []landPart{landPrices, landBudget}, []int{max(rest-n.budget-1, rest/3), n.budget})
+		// What is left over below shows how the errors are spread: under both
+		// columns where both have room.
+		switch {
+		case h-max(y, y2) >= landSpreadH:
+			y = max(y, y2)
+			l.parts[landSpread] = rect{0, y, left + gap + middle, h - y}
+		case h-y >= landSpreadH:
+			l.parts[landSpread] = rect{0, y, left, h - y}
+		case h-y2 >= landSpreadH:
+			l.parts[landSpread] = rect{left + gap, y2, middle, h - y2}
+		}
 	}
 	return l
 }

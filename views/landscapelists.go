@@ -199,7 +199,11 @@ func meansAxis(rows []landRow, w int) string {
 	if !(lo < hi) {
 		return ""
 	}
-	a, b := compact(lo), compact(hi)
+	a, b := digits4(lo), digits4(hi)
+	if Width(a)+Width(b)+1 > w { // as many digits in both, so that they can be told apart
+		digits := max(int(math.Ceil(-math.Log10(hi-lo))), 0)
+		a, b = fixed(digits)(lo), fixed(digits)(hi)
+	}
 	if Width(a)+Width(b)+1 > w {
 		return ""
 	}

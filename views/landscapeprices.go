@@ -11,8 +11,8 @@ import (
 // landMark is the mark of the solver's answer.
 const landMark = "◆"
 
-// drawPrices is what each way of choosing loses at each size, as errors, against
-// the random control, or where there is room as both.
+// drawPrices is what each way of choosing loses at each size: as errors, as what
+// it saves against the random control, or where there is room as both.
 func (p *Landscape) drawPrices(w, h int) string {
 	th, c := p.scene.Theme, p.pricing
 	if c == nil || len(c.Curves) == 0 {
@@ -39,13 +39,18 @@ func (p *Landscape) drawPrices(w, h int) string {
 		if both {
 			part = room * 5 / 9
 		}
-		out = append(out, p.priceTitle("mean rel2", of, w))
-		out = append(out, p.priceChart(c, false, w, part-1)...)
+		out = append(out, p.priceTitle(w, "mean rel2 against size, "+of, "mean rel2, "+of, "mean rel2"))
+		out = append(out, p.priceChart(c, false, p.priceLegend(c, len(said) > 0, w), w, part-1)...)
 		room -= part
 	}
 	if both || relative {
-		out = append(out, p.priceTitle("% of the random control's error", of, w))
-		out = append(out, p.priceChart(c, true, w, room-1)...)
+		legend := p.priceLegend(c, len(said) > 0, w)
+		if both { // it stands above
+			legend = nil
+		}
+		out = append(out, p.priceTitle(w, "less error than random, % of all error, "+of, "less than random, % of all error, "+of,
+			"less than random, % of all error", "less than random, %"))
+		out = append(out, p.priceChart(c, true, legend, w, room-1)...)
 	}
 	return Block(append(out, said...), w, h)
 }
@@ -81,19 +86,23 @@ func (p *Landscape) priceVerdicts(c *landscape.Pricing, w, most int) []string {
 		if a.Beats {
 			span = bitsText(a.From) + " to " + bitsText(a.To)
 		}
-		rows = append(rows, []string{Clean(a.List), word, gain, where, span})
+		name := "  " + Clean(a.List)
+		if i := slices.IndexFunc(c.Curves, func(x landscape.Curve) bool { return x.Name == a.List }); i >= 0 {
+			name = p.curveTag(i, Clean(a.List))
+		}
+		rows = append(rows, []string{name, word, gain, where, span})
 	}
 	alignColumn(rows, 2)
 	h := min(len(rows)+1, most)
 	return strings.Split(Table{
-		Columns: []Column{{Title: "list"}, {Title: "against its controls"}, {Title: "gain at most", Align: Right, Drop: 1}, {Title: "b/w", Drop: 2}, {Title: "better from, b/w", Drop: 3}},
+		Columns: []Column{{Title: "  list"}, {Title: "against its controls"}, {Title: "gain at most", Align: Right, Drop: 1}, {Title: "b/w", Drop: 2}, {Title: "better from, b/w", Drop: 3}},
 		Rows:    rows, Cursor: -1, More: true,
 	}.Render(th, w, h), "\n")
 }
 
 // priceTitle says what a chart shows, in as many words as there is room for.
-func (p *Landscape) priceTitle(what, of string, w int) string {
-	return p.partTitle(landPrices, fitting(w-Width(landPartNames[landPrices])-2, what+" against size, "+of, what+", "+of, what))
+func (p *Landscape) priceTitle(w int, wordings ...string) string {
+	return p.partTitle(landPrices, fitting(w-Width(landPartNames[landPrices])-2, wordings...))
 }
 
 // priceAgainst is the curve that others are measured against: the random
@@ -127,33 +136,27 @@ func spreads(c *landscape.Curve) bool {
 	return c.Control && slices.ContainsFunc(c.Points, func(p landscape.Point) bool { return p.High > p.Low })
 }
 
-// standAgainst turns errors into per cent of the control's error at the same
-// size. Where that is next to nothing there is no figure.
-func standAgainst(lines []priceLine, control []float64) {
-	least := 0.0
-	for _, v := range control {
-		if isNumber(v) {
-			least = max(least, 0.02*v)
-		}
-	}
+// standAgainst turns errors into how much less they are than the control's at
+// the same size, in per cent of all, the error without exemptions.
+func standAgainst(lines []priceLine, control []float64, all float64) {
 	turn := func(values []float64) []float64 {
 		out := make([]float64, len(values))
 		for k, v := range values {
-			out[k] = math.NaN()
-			if control[k] > least {
-				out[k] = 100 * (v/control[k] - 1)
-			}
+			out[k] = lessThan(v, control[k], all)
 		}
 		return out
 	}
 	for i := range lines {
-		lines[i] = priceLine{turn(lines[i].mean), turn(lines[i].low), turn(lines[i].high)}
+		lines[i] = priceLine{mean: turn(lines[i].mean), low: turn(lines[i].high), high: turn(lines[i].low)}
 	}
 }
 
-// priceChart is a chart in h lines with its axis: curves, the band of the random
-// control, and where the answer stands.
-func (p *Landscape) priceChart(c *landscape.Pricing, relative bool, w, h int) []string {
+// lessThan is how much less v is than the control's error, in per cent of all.
+func lessThan(v, control, all float64) float64 { return 100 * (control - v) / all }
+
+// priceChart is a chart in h lines with its axis, under a legend: curves, the
+// band of the random control, and where the answer stands.
+func (p *Landscape) priceChart(c *landscape.Pricing, relative bool, legend []string, w, h int) []string {
 	th := p.scene.Theme
 	lo, hi := priceSpan(c)
 	say := func(text string) []string { return strings.Split(Block(wrapped(th.Dim, text, w), w, h), "\n") }
@@ -162,16 +165,24 @@ func (p *Landscape) priceChart(c *landscape.Pricing, relative bool, w, h int) []
 	}
 	values := priceLines(c, lo, hi)
 	var control []float64 // the errors that the values stand against
+	all := 0.0
 	if relative {
-		control = slices.Clone(values[priceAgainst(c)].mean)
-		standAgainst(values, control)
+		against := priceAgainst(c)
+		control, all = values[against].mean, c.Curves[against].Points[0].MeanRel2
+		if !(all > 0) {
+			return say("there is no error without exemptions to compare with")
+		}
+		standAgainst(values, control, all)
 	}
+	// What is drawn last hides the rest: lists before controls, the first on top.
 	var series []Series
-	for i, curve := range c.Curves { // in colours that no variant has, as long as there are any
-		series = append(series, Series{Name: Clean(curve.Name), Variant: len(p.scene.State.Variants) + i, Values: values[i].mean})
+	for _, i := range drawnCurves(c) {
+		series = append(series, Series{Name: Clean(c.Curves[i].Name), Variant: p.curveID(i), Values: values[i].mean})
 	}
-	legend := p.priceLegend(c, w)
-	plot, ok := plotLines(th, series, w, h-len(legend)+1, true)
+	if h < len(legend)+6 {
+		legend = nil
+	}
+	plot, ok := plotLines(th, series, w, h-len(legend), false, true)
 	if !ok {
 		return say("no room for a chart")
 	}
@@ -200,11 +211,11 @@ func (p *Landscape) priceChart(c *landscape.Pricing, relative bool, w, h int) []
 	}
 	p.markAnswer(cells, plot, axis, width, lo, hi, func(v float64, x int) float64 {
 		if relative {
-			return 100 * (v/control[sample(x)] - 1)
+			return lessThan(v, control[sample(x)], all)
 		}
 		return v
 	})
-	lines := legend[:len(legend)*plot.head]
+	lines := slices.Clone(legend)
 	for _, line := range cells {
 		lines = append(lines, line.String())
 	}
@@ -212,17 +223,43 @@ func (p *Landscape) priceChart(c *landscape.Pricing, relative bool, w, h int) []
 	return strings.Split(Block(lines, w, h), "\n")
 }
 
+// drawnCurves orders curves from the one at the bottom to the one on top: the
+// controls, then the lists from the last to the first.
+func drawnCurves(c *landscape.Pricing) []int {
+	var lists, controls []int
+	for i := range c.Curves {
+		if c.Curves[i].Control {
+			controls = append(controls, i)
+		} else {
+			lists = append(lists, i)
+		}
+	}
+	slices.Reverse(lists)
+	return append(controls, lists...)
+}
+
+// curveID is the colour and the stroke of a curve: those of variants that the
+// session does not have, as long as there are any.
+func (p *Landscape) curveID(i int) int { return len(p.scene.State.Variants) + i }
+
+// curveTag is a name after the stroke of its curve.
+func (p *Landscape) curveTag(i int, name string) string {
+	id := p.curveID(i)
+	return p.scene.Theme.VariantStyle(id).Render(strokes[id%len(strokes)].Horizontal + " " + name)
+}
+
 // shortCurves are what the names of curves become where the legend has no room.
 var shortCurves = map[string]string{"projection": "proj", "random": "rand", "uniform": "unif", "reversed": "rev"}
 
 // priceLegend names the curves with their strokes, controls in brackets, in one
-// line or two.
-func (p *Landscape) priceLegend(c *landscape.Pricing, w int) []string {
-	th := p.scene.Theme
+// line or two; lists are left out where the table below names them.
+func (p *Landscape) priceLegend(c *landscape.Pricing, tabled bool, w int) []string {
 	words := func(long bool) []string {
 		var out []string
 		for i, curve := range c.Curves {
-			id := len(p.scene.State.Variants) + i
+			if tabled && slices.ContainsFunc(c.Against, func(a landscape.Comparison) bool { return a.List == curve.Name }) {
+				continue
+			}
 			name := Clean(curve.Name)
 			if short := shortCurves[curve.Name]; short != "" && !long {
 				name = short
@@ -230,10 +267,10 @@ func (p *Landscape) priceLegend(c *landscape.Pricing, w int) []string {
 			if curve.Control {
 				name = "(" + name + ")"
 			}
-			out = append(out, th.VariantStyle(id).Render(strokes[id%len(strokes)].Horizontal+" "+name))
+			out = append(out, p.curveTag(i, name))
 		}
 		if p.answer != nil {
-			out = append(out, th.Accent.Render(landMark+" budget"))
+			out = append(out, p.scene.Theme.Accent.Render(landMark+" budget"))
 		}
 		return out
 	}

@@ -11,7 +11,7 @@ import (
 // cells, with a legend and a caption. Series differ by colour and by the
 // strokes of their lines. Values that are not finite are gaps.
 func LineChart(t *Theme, series []Series, w, h int, caption string) string {
-	plot, ok := plotLines(t, series, w, h, caption != "")
+	plot, ok := plotLines(t, series, w, h, true, caption != "")
 	if !ok {
 		return Block([]string{t.Dim.Render(Truncate(caption, w))}, w, h)
 	}
@@ -34,14 +34,15 @@ type linePlot struct {
 }
 
 // plotLines draws series in h lines of w cells, of which one is left free where
-// there is a foot; false where there is no room or nothing to draw.
-func plotLines(t *Theme, series []Series, w, h int, footed bool) (linePlot, bool) {
+// there is a foot, under a legend where it is headed and has room for one; false
+// where there is no room or nothing to draw.
+func plotLines(t *Theme, series []Series, w, h int, headed, footed bool) (linePlot, bool) {
 	data, shown := chartData(series)
 	if w < 20 || h < 4 || len(data) == 0 {
 		return linePlot{}, false
 	}
 	var head []string
-	if len(shown) > 1 && h >= 6 {
+	if headed && len(shown) > 1 && h >= 6 {
 		tags := make([]string, len(shown))
 		for i, s := range shown {
 			tags[i] = t.VariantTag(s.Name, s.Variant) + t.Dim.Render(" "+strokes[s.Variant%len(strokes)].Horizontal)

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -159,5 +160,38 @@ func BenchmarkWidth(b *testing.B) {
 	b.SetBytes(int64(len(line)))
 	for b.Loop() {
 		Width(line)
+	}
+}
+
+// A text that is cut says so after a whole word, one that fits says all of it,
+// and flags stay in one piece.
+func TestWrappedTo(t *testing.T) {
+	const text = "quantize again with one scale; quantscope census --fix writes a copy, --force over what is there"
+	for w := 12; w <= 100; w++ {
+		all := wrapped(noStyle, text, w)
+		if got := strings.Join(strings.Fields(strings.Join(all, " ")), " "); got != text {
+			t.Fatalf("%d cells: %q", w, got)
+		}
+		for most := 1; most <= 9; most++ {
+			lines := wrappedTo(noStyle, text, w, most)
+			if len(lines) > most {
+				t.Fatalf("%d cells, at most %d lines: %d", w, most, len(lines))
+			}
+			last := lines[len(lines)-1]
+			if cut := strings.HasSuffix(last, ellipsis); cut != (len(all) > most) || strings.Count(strings.Join(lines, " "), ellipsis) > 1 {
+				t.Errorf("%d cells, at most %d of %d lines: %q", w, most, len(all), lines)
+			}
+			said := strings.TrimSuffix(strings.Join(lines, " "), " "+ellipsis)
+			for _, word := range strings.Fields(said) {
+				if !slices.Contains(strings.Fields(text), word) {
+					t.Errorf("%d cells, at most %d lines: %q is no whole word", w, most, word)
+				}
+			}
+			for _, line := range lines {
+				if Width(line) > w {
+					t.Errorf("%d cells: %q", w, line)
+				}
+			}
+		}
 	}
 }
