@@ -37,7 +37,7 @@ var byteUnits = []struct {
 }
 
 // ParseBudget reads a budget for a number of weights, in bytes: 4.6bpw (bits
-// per weight over all of them), a size such as 12GiB or 3.4MB, or bytes.
+// per weight over all of them), a size such as 12GiB or 3.4MB, or whole bytes.
 func ParseBudget(s string, elements int64) (int64, error) {
 	number, factor := strings.TrimSpace(s), 1.0
 	if rest, ok := strings.CutSuffix(number, "bpw"); ok {
@@ -53,6 +53,9 @@ func ParseBudget(s string, elements int64) (int64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || math.IsNaN(v) || !(v*factor >= 1) || v*factor >= math.MaxInt64 {
 		return 0, fmt.Errorf("budget %q is none such as 4.6bpw, 12GiB or 3.4MB", s)
+	}
+	if factor == 1 && v != math.Trunc(v) {
+		return 0, fmt.Errorf("budget %q is no whole number of bytes: %sbpw, %sGiB?", s, number, number)
 	}
 	return int64(v * factor), nil
 }

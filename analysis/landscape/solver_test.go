@@ -335,7 +335,7 @@ func TestParseBudget(t *testing.T) {
 			t.Errorf("%s: %d, %v, want %d", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "x", "-1MB", "0bpw", "NaN", "1e30GB", "4.6bits", "Infbpw"} {
+	for _, s := range []string{"", "x", "-1MB", "0bpw", "NaN", "1e30GB", "4.6bits", "Infbpw", "4.6", "2000.5B"} {
 		if got, err := ParseBudget(s, 1000); err == nil {
 			t.Errorf("%q is read as %d", s, got)
 		}
