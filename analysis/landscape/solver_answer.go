@@ -72,7 +72,7 @@ func (s *Solver) describe(arms []int) Assignment {
 	}
 	a.Split = splits(t, arms, s.fused)
 	if a.Split > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d groups that servers fuse (gate and up; q, k and v) are stored in different schemes: granularity fused keeps them together", a.Split, len(s.fused)))
+		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d groups that servers fuse (gate and up; q, k and v) are stored in different schemes: decided on by fused they stay together", a.Split, len(s.fused)))
 	}
 	return a
 }
