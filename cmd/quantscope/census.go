@@ -48,7 +48,7 @@ judge: the exit code is 0 whatever it finds; lint is the gate.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.against, "against", "", "checkpoint that it was made of: prove on its weights what differing scales do; may be demo")
 	fl.StringVar(&f.fix, "fix", "", "folder to write a copy to in which what servers fuse shares one scale")
-	fl.StringVar(&f.session, "session", "", "session to keep the census in, so that a replay of it shows it")
+	fl.StringVar(&f.session, "session", "", "session that is there, to add the census to, so that a replay of it shows it")
 	fl.IntVar(&f.worst, "worst", 10, "how many of what differs to list")
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
@@ -69,6 +69,11 @@ func censusOf(ctx context.Context, std streams, path string, f censusFlags) erro
 	case f.worst < 0:
 		return usage(fmt.Errorf("--worst %d: want 0 or more", f.worst))
 	}
+	if f.session != "" {
+		if err := present(f.session); err != nil {
+			return fmt.Errorf("%w: --session adds the census to a session that is there", err)
+		}
+	}
 	ck, model, err := openModel(path)
 	if err != nil {
 		return err
@@ -86,11 +91,6 @@ func censusOf(ctx context.Context, std streams, path string, f censusFlags) erro
 	doc := censusDocument{}
 	if doc.Report, err = census.Run(ctx, ck, model); err != nil {
 		return censusError(path, err)
-	}
-	if f.session != "" {
-		if err := present(f.session); err != nil {
-			return err
-		}
 	}
 	if f.fix != "" { // before the long work
 		if err := export.Vacant(ck, f.fix); err != nil {

@@ -179,7 +179,7 @@ func TestCensusRefuses(t *testing.T) {
 		{[]string{"census", dir, "--against", dir}, exitBadInput, "can be held against it"},
 		{[]string{"census", dir, "--fix", dir}, exitUsage, "source's own"},
 		{[]string{"census", "demo", "--fix", filepath.Join(t.TempDir(), "x")}, exitBadInput, "nothing to fix"},
-		{[]string{"census", dir, "--session", filepath.Join(dir, "none")}, exitBadInput, "none"},
+		{[]string{"census", dir, "--session", filepath.Join(dir, "none")}, exitBadInput, "none: no such file or directory: --session adds the census to a session that is there"},
 		{[]string{"census", dir, "--session", filepath.Join(dir, "config.json")}, exitBadInput, "config.json"},
 	} {
 		o := command(t, c.args...)
