@@ -85,7 +85,7 @@ func TestBakeoff(t *testing.T) {
 		t.Errorf("the same again differs:\n%s\n%s", a, b)
 	}
 	text := command(t, args...)
-	for _, want := range []string{"worst: 6 of 240", "layer 2: 48 of 48", "in both", "nvfp4+mse has a lower rel2 than nvfp4", "mean change", "int4-g128 has a lower rel2 than nvfp4 on 0 of", "normal approximation", "exact"} {
+	for _, want := range []string{"worst: 6 of 240", "layer 2: 48 of 48", "in both", "nvfp4+mse has a lower rel2 than nvfp4", "mean change", "int4-g128 has a lower rel2 than nvfp4 on 0 of", "normal approximation with tie correction: sample\n", "exact: worst, random, layer 2, "} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("%q is not in:\n%s", want, text.out)
 		}

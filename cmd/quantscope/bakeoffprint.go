@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"quantscope/analysis/bakeoff"
@@ -45,13 +46,27 @@ func printBakeoff(w io.Writer, d *bakeoffDocument, m bakeoff.Metric) error {
 		t.line("%s %s", mark, l.Verdict)
 	}
 	t.line("")
-	methods := map[string]bool{}
+	var methods []string
+	strata := map[string][]string{} // by method
 	for i := range d.Levers {
 		for _, o := range d.Levers[i].Outcomes {
-			if o.Test.P.Defined() && !methods[o.Test.Method] {
-				methods[o.Test.Method] = true
-				t.line("p: %s", o.Test.Method)
+			m := o.Test.Method
+			switch {
+			case !o.Test.P.Defined():
+				continue
+			case len(strata[m]) == 0:
+				methods = append(methods, m)
 			}
+			if !slices.Contains(strata[m], o.Stratum) {
+				strata[m] = append(strata[m], o.Stratum)
+			}
+		}
+	}
+	for _, m := range methods {
+		if len(methods) == 1 {
+			t.line("p: %s", m)
+		} else {
+			t.line("p: %s: %s", m, strings.Join(strata[m], ", "))
 		}
 	}
 	t.line("%s", d.Method)
