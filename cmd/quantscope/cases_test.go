@@ -355,6 +355,32 @@ func TestMissingInputs(t *testing.T) {
 	}
 }
 
+// demo is a checkpoint wherever one is wanted, and a session nowhere.
+func TestDemoIsNoSession(t *testing.T) {
+	for _, args := range []string{"analyze demo", "price demo", "compare demo nvfp4 mxfp4", "replay demo", "sessions info demo"} {
+		o := command(t, strings.Fields(args)...)
+		o.refused(t, exitBadInput)
+		if !strings.Contains(o.err, "quantize demo --session FILE") {
+			t.Errorf("%s: %s", args, o.err)
+		}
+	}
+}
+
+// What a run is to do says nothing to a session that is saved already.
+func TestSavedSessionTakesNoRunFlags(t *testing.T) {
+	session := filepath.Join(t.TempDir(), "s.qscope")
+	if o := command(t, "quantize", "demo", "--variant", "nvfp4", "--targets", "*.layers.1.mlp.experts.0.*", "--session", session); o.code != exitGood {
+		t.Fatal(o.err)
+	}
+	for _, more := range [][]string{{"--variant", "mxfp4"}, {"--targets", "*"}, {"--threads", "1"}, {"--mem", "1GiB"}, {"--session", session}, {"--with", session, "--variant", "mxfp4"}} {
+		o := command(t, append([]string{session}, more...)...)
+		o.refused(t, exitUsage)
+		if !strings.Contains(o.err, "is a saved session") {
+			t.Errorf("%v: %s", more, o.err)
+		}
+	}
+}
+
 // One of a thing is not "1 things".
 func TestOneOfAThing(t *testing.T) {
 	if o := command(t, "quantize", "demo", "--targets", "lm_head.weight", "--variant", "nvfp4"); o.code != exitGood || !strings.Contains(o.out, "lm_head.weight: 1 matrix\n") {

@@ -24,7 +24,17 @@ type runFlags struct {
 	json, allowFallback             bool
 	compat, globalScale, part       string
 	export                          sessions.ExportOptions
-	notice                          string // said once the run has begun; no flag
+	notice                          string   // said once the run has begun; no flag
+	given                           []string // flags of a run that were given to the workbench; no flag
+}
+
+// checkSaved refuses flags of a run beside a session that is saved: nothing is
+// measured then, so that they would do nothing.
+func (f *runFlags) checkSaved(path string) error {
+	if len(f.given) == 0 {
+		return nil
+	}
+	return usage(fmt.Errorf("--%s is for a checkpoint, and %s is a saved session: quantize CHECKPOINT --session %s goes on with it", f.given[0], path, path))
 }
 
 func (f *runFlags) bind(cmd *cobra.Command, variants string) {

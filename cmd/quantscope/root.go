@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"quantscope/quant/demo"
 	"quantscope/sessions"
 )
 
@@ -47,8 +48,13 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 			if len(args) == 1 {
 				what = args[0]
 			}
+			for _, name := range []string{"variant", "targets", "session", "threads", "mem"} {
+				if cmd.Flags().Changed(name) {
+					run.given = append(run.given, name)
+				}
+			}
 			if with != "" {
-				return workbenchOfTwo(cmd.Context(), std, what, with, run.json, screen)
+				return workbenchOfTwo(cmd.Context(), std, what, with, run, screen)
 			}
 			return workbench(cmd.Context(), std, what, run, screen)
 		},
@@ -89,6 +95,11 @@ func workbench(ctx context.Context, std streams, what string, run runFlags, scre
 			return badInput(err)
 		}
 	}
+	if saved {
+		if err := run.checkSaved(what); err != nil {
+			return err
+		}
+	}
 	plain := run.json || !std.terminal // one document is asked for, or nobody sits here
 	switch {
 	case saved && plain:
@@ -119,6 +130,8 @@ func present(path string) error {
 	switch {
 	case errors.As(err, &cause) && errors.Is(err, fs.ErrPermission):
 		return environment(fmt.Errorf("%s: %w", path, cause.Err))
+	case errors.As(err, &cause) && path == demo.Label && errors.Is(err, fs.ErrNotExist): // checkpoints are looked for elsewhere
+		return badInput(fmt.Errorf("%s: %w; the embedded model is a checkpoint, of which quantize demo --session FILE makes a session", path, cause.Err))
 	case errors.As(err, &cause):
 		return badInput(fmt.Errorf("%s: %w", path, cause.Err))
 	case err != nil:

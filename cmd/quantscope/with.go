@@ -12,7 +12,7 @@ import (
 
 // workbenchOfTwo opens two sessions of one source on one screen, or prints both
 // as one where there is no terminal.
-func workbenchOfTwo(ctx context.Context, std streams, path, with string, asJSON bool, screen screenFlags) error {
+func workbenchOfTwo(ctx context.Context, std streams, path, with string, run runFlags, screen screenFlags) error {
 	if err := screen.check(); err != nil {
 		return err
 	}
@@ -30,6 +30,9 @@ func workbenchOfTwo(ctx context.Context, std streams, path, with string, asJSON 
 			return usage(fmt.Errorf("--with joins two saved sessions; %s is a checkpoint", p))
 		}
 	}
+	if err := run.checkSaved(path); err != nil {
+		return err
+	}
 	open := func() (sessions.Feed, error) {
 		feed, err := sessions.OpenJoined(path, with, labelOf(with, path))
 		var join *sessions.JoinError
@@ -38,7 +41,7 @@ func workbenchOfTwo(ctx context.Context, std streams, path, with string, asJSON 
 		}
 		return feed, err
 	}
-	if !asJSON && std.terminal {
+	if !run.json && std.terminal {
 		screen.first = "compare"
 		screen.reopen = func(string) (sessions.Feed, error) { return open() }
 		return showSaved(ctx, std, path, open, screen)
@@ -51,7 +54,7 @@ func workbenchOfTwo(ctx context.Context, std streams, path, with string, asJSON 
 	if err := feed.Close(); err != nil {
 		return err
 	}
-	if asJSON {
+	if run.json {
 		return printJSON(std.out, document(path, st))
 	}
 	return printRun(std.out, path, st)
