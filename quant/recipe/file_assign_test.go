@@ -190,3 +190,33 @@ func BenchmarkRecipe(b *testing.B) {
 		}
 	})
 }
+
+// What stands for the numbers of a name inside can stand in a name as well.
+func TestControlCharactersInNames(t *testing.T) {
+	var matrices []topology.Matrix
+	for _, name := range []string{"a.1.b", "a.\x00.b", "a.2.b", "a.\x01.b", "\x01.b", "a.\x02"} {
+		matrices = append(matrices, topology.Matrix{Name: name, Tensor: name, Rows: 1, Cols: 1})
+	}
+	choice := []int{0, 1, 0, 1, 0, 1}
+	f, err := FromAssignment(matrices, choice, []Group{{Scheme: "nvfp4"}, {Scheme: "fp8"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := f.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := ParseFile(text, "recipe.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := back.Resolve(matrices)
+	if err != nil || len(r.Overlaps) > 0 || len(r.NoMatch) > 0 {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	for i, g := range r.Group {
+		if want := []string{"nvfp4", "fp8"}[choice[i]]; g < 0 || back.Groups[g].Scheme != want {
+			t.Errorf("%q is in group %d, want %s", matrices[i].Name, g, want)
+		}
+	}
+}

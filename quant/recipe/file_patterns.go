@@ -13,7 +13,15 @@ type template struct {
 	text []string
 }
 
-func (t template) key() string { return strings.Join(t.text, "\x00") }
+// key differs between templates: lengths tell where a text ends, whatever is in
+// it.
+func (t template) key() string {
+	var b strings.Builder
+	for _, s := range t.text {
+		b.WriteString(strconv.Itoa(len(s)) + ":" + s)
+	}
+	return b.String()
+}
 
 // maxDigits keeps numbers within an int of any machine.
 const maxDigits = 9
@@ -176,9 +184,8 @@ func merge(shapes []shape) []shape {
 				if k < len(parts)-1 {
 					tail = "." + tail
 				}
-				others := slices.Clone(s.text)
-				others[at] = head + "\x01" + tail
-				key := template{others}.key() + "\x02" + s.box.key()
+				others := slices.Concat(s.text[:at], []string{head, tail}, s.text[at+1:])
+				key := strconv.Itoa(at) + " " + template{others}.key() + " " + s.box.key()
 				b, ok := buckets[key]
 				if !ok {
 					b = &bucket{at: at, head: head, tail: tail}
