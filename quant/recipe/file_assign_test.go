@@ -197,7 +197,7 @@ func TestControlCharactersInNames(t *testing.T) {
 	for _, name := range []string{"a.1.b", "a.\x00.b", "a.2.b", "a.\x01.b", "\x01.b", "a.\x02"} {
 		matrices = append(matrices, topology.Matrix{Name: name, Tensor: name, Rows: 1, Cols: 1})
 	}
-	choice := []int{0, 1, 0, 1, 0, 1}
+	choice := []int{0, 0, 0, 1, 1, 1}
 	f, err := FromAssignment(matrices, choice, []Group{{Scheme: "nvfp4"}, {Scheme: "fp8"}})
 	if err != nil {
 		t.Fatal(err)
