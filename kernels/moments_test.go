@@ -296,6 +296,7 @@ func TestTapMomentsDegenerate(t *testing.T) {
 		{"two", []float32{-1, 1}, 0, 1, 1},
 		{"none that is finite", []float32{nan, nan}, math.NaN(), math.NaN(), math.NaN()},
 		{"NaN beside two", []float32{nan, -2, 2}, 0, 2, 1},
+		{"infinities beside two", []float32{float32(math.Inf(1)), -2, float32(math.Inf(-1)), 3}, 0.5, 2.5, 1},
 	} {
 		tap := tapOf(t, encoded(t, F32, 1, len(c.w), c.w))
 		for _, f := range [][2]float64{{tap.Mean(), c.mean}, {tap.Std(), c.std}, {tap.Kurtosis(), c.kurt}} {
