@@ -220,3 +220,38 @@ func TestControlCharactersInNames(t *testing.T) {
 		}
 	}
 }
+
+// A recipe that stores what is to be kept, or in another group, does not give an
+// assignment.
+func TestGives(t *testing.T) {
+	ms := []topology.Matrix{{Name: "a.0", Tensor: "a.0"}, {Name: "a.1", Tensor: "a.1"}}
+	f := &File{Groups: []Group{{Scheme: "nvfp4", Targets: []string{"a.*"}}}}
+	for _, c := range []struct {
+		choice []int
+		want   bool
+	}{{[]int{0, 0}, true}, {[]int{0, -1}, false}, {[]int{-1, 0}, false}} {
+		if got := f.gives(ms, c.choice, []Group{{Scheme: "nvfp4"}}); got != c.want {
+			t.Errorf("%v: %v", c.choice, got)
+		}
+	}
+}
+
+// A glob matches names that begin as it does, also where one of them is all of that.
+func TestGlobBeyondAName(t *testing.T) {
+	ms := []topology.Matrix{{Name: "a.q", Tensor: "a.q"}, {Name: "a.qkv", Tensor: "a.qkv"}}
+	f := &File{Groups: []Group{{Scheme: "nvfp4", Targets: []string{"a.q*"}}}}
+	r, err := f.Resolve(ms)
+	if err != nil || r.Matched[0] != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// What other readers of YAML take for true, false or nothing stands in quotes.
+func TestWordsOfYAML(t *testing.T) {
+	for _, word := range []string{"y", "N", "yes", "no", "On", "off", "true", "False", "NULL"} {
+		data, err := (&File{Name: word, Groups: []Group{{Scheme: "nvfp4", Targets: []string{"a"}}}}).Encode()
+		if err != nil || !strings.HasPrefix(string(data), "name: '"+word+"'\n") {
+			t.Errorf("%v: %s", err, data)
+		}
+	}
+}
