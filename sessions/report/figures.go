@@ -77,7 +77,7 @@ func Figures(g *landscape.Group) []Figure {
 	add("F", free, or(a.F), digits(4))
 	add("p", "of as large an F by chance", or(pValue(a)), Chance)
 	add("between over expected", "variance of experts' means; 1 by chance", or(a.OverExpected), Places(2))
-	add("ω²", "share of variance; below 0 there is less than by chance", or(a.Omega2), Share)
+	add("ω²", "share of variance in the long run; 0 where there is less than by chance", or(a.Omega2), Share)
 	add("Kruskal–Wallis p", "the same by ranks", or(a.KruskalP), Chance)
 	add("adjusted p", "layer and projection taken out", or(a.AdjustedP), Chance)
 
