@@ -110,8 +110,14 @@ func TestTooSmall(t *testing.T) {
 	}
 }
 
-// poolMatrices is how many matrices of each size and factor a study draws from.
-const poolMatrices = 3000
+// poolMatrices is how many matrices of each size and factor a study draws from;
+// with -short a few, since then nobody reads the figures.
+func poolMatrices() int {
+	if testing.Short() {
+		return 30
+	}
+	return 3000
+}
 
 var pools sync.Map
 
@@ -122,7 +128,7 @@ func draw(b *testing.B, size int, factor float64) []float64 {
 	if have, ok := pools.Load(key); ok {
 		return have.([]float64)
 	}
-	s := demo.Synth{Layers: 1, Experts: poolMatrices / 3, Hidden: size, Intermediate: size, Seed: 77}
+	s := demo.Synth{Layers: 1, Experts: poolMatrices() / 3, Hidden: size, Intermediate: size, Seed: 77}
 	if factor != 1 {
 		s.Plants = []demo.Plant{{Kind: demo.PlantLayer, Index: 0, Factor: factor}}
 	}
