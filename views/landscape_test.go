@@ -530,3 +530,41 @@ func BenchmarkLandscapeSlider(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
+
+// The spread is of what the report counts: its mean, the least of the worst
+// hundredth, and no record that failed or is not finite; a newer report is
+// looked at anew.
+func TestLandscapeSpread(t *testing.T) {
+	s := varied()
+	p := handLandscape(sceneOf(t, s))
+	v := p.scene.Variant
+	s.Records[v][3].Failed, s.Records[v][4].Rel2 = true, math.NaN()
+	s.Records[v][5].Rel2, s.Records[v][6].Rel2, s.Records[v][7].Rel2 = 0.3, 0.2, 0.1
+	p.SetReport(v, handReport(s, v), "")
+	e := p.errorsOf(p.group())
+	if len(e.values) != 238 || !slices.IsSorted(e.values) || e.values[237] != 0.3 {
+		t.Fatalf("%d errors, the largest %v", len(e.values), e.values[len(e.values)-1])
+	}
+	sum := 0.0
+	for _, x := range e.values {
+		sum += x
+	}
+	if e.worst != 0.2 || math.Abs(e.mean-sum/238) > 1e-12 {
+		t.Errorf("the worst two of 238 begin at %v, the mean is %v, want 0.2 and %v", e.worst, e.mean, sum/238)
+	}
+	s.Records[v][5].Rel2 = 0.4
+	if e := p.errorsOf(p.group()); e.values[237] != 0.3 {
+		t.Error("errors are gathered again for the same report")
+	}
+	p.SetReport(v, handReport(s, v), "")
+	if e := p.errorsOf(p.group()); e.values[237] != 0.4 {
+		t.Error("a newer report does not show")
+	}
+	for i := range s.Records[v] {
+		s.Records[v][i].Failed, s.Records[v][i].Rel2 = false, 0.01
+	}
+	p.SetReport(v, handReport(s, v), "")
+	if text := p.drawSpread(p.group(), 60, 12); !strings.Contains(text, "all errors are 0.01000") {
+		t.Errorf("equal errors: %s", text)
+	}
+}

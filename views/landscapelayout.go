@@ -67,7 +67,7 @@ func arrangeLandscape(w, h int, n landSizes, only landPart) landLayout {
 	case w < landThreeColumns || h < 36:
 		left := (w - gap) / 2
 		right := w - gap - left
-		budget := min(n.budget, rest/2)
+		budget := min(n.budget, max(rest/2, rest-16)) // a chart is legible in six rows
 		l.parts[landPrices] = rect{left + gap, top, right, max(rest-budget-1, 0)}
 		l.parts[landBudget] = rect{left + gap, h - budget, right, budget}
 		below := only
