@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"quantscope/analysis/landscape"
-	"quantscope/quant/method"
 	"quantscope/sessions"
 	reports "quantscope/sessions/report"
 	"quantscope/views"
@@ -111,10 +110,7 @@ func sessionVariants(st *sessions.State, path, list string) ([]int, error) {
 	var out []int
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
-		id := st.VariantByName(name)
-		if v, err := method.Parse(name); id < 0 && err == nil {
-			id = st.VariantByName(v.Name)
-		}
+		id := findVariant(st, name)
 		if id < 0 {
 			return nil, usage(fmt.Errorf("--variant %q is not in %s (it has: %s)", name, path, strings.Join(known, ", ")))
 		}

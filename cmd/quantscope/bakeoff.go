@@ -157,7 +157,7 @@ func baseVariant(st *sessions.State, path, name string) (int, error) {
 		for i := range st.Variants {
 			known[i] = st.Variants[i].Name
 		}
-		if v = st.VariantByName(name); v < 0 {
+		if v = findVariant(st, name); v < 0 {
 			return 0, usage(fmt.Errorf("--base-variant %q is not in %s (known: %s)", name, path, strings.Join(known, ", ")))
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -44,7 +45,7 @@ on the tensors that both have; sessions of different sources are refused.`,
 			if len(args) == 3 {
 				args = []string{args[0], args[1], args[0], args[2]}
 			}
-			return compareVariants(std, [2]string{args[0], args[2]}, [2]string{args[1], args[3]}, f)
+			return compareVariants(cmd.Context(), std, [2]string{args[0], args[2]}, [2]string{args[1], args[3]}, f)
 		},
 	}
 	fl := cmd.Flags()
@@ -89,7 +90,7 @@ func receiptOf(st *sessions.State, variant int) compareReceipt {
 	return compareReceipt{m.SourcePath, m.SourceIdentity, m.Targets, v.Convention, v.Effective, m.Program, m.KernelSet, st.Progress.State}
 }
 
-func compareVariants(std streams, paths, names [2]string, f compareFlags) error {
+func compareVariants(ctx context.Context, std streams, paths, names [2]string, f compareFlags) error {
 	if f.worst < 0 || f.worst > compare.MaxWorst {
 		return usage(fmt.Errorf("--worst %d: from 0 to %d", f.worst, compare.MaxWorst))
 	}
@@ -108,6 +109,9 @@ func compareVariants(std streams, paths, names [2]string, f compareFlags) error 
 		if variants[i], err = variantOf(states[i], path, names[i]); err != nil {
 			return err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	in, err := sessions.Comparison(states[0], variants[0], states[1], variants[1], metric)
 	if err != nil {
@@ -132,9 +136,10 @@ func readSession(path string) (*sessions.State, error) {
 	return savedState(path)
 }
 
-// variantOf finds a variant; the error lists those that the session has.
+// variantOf finds a variant, in any form of its name; the error lists those that
+// the session has.
 func variantOf(st *sessions.State, path, name string) (int, error) {
-	if v := st.VariantByName(name); v >= 0 {
+	if v := findVariant(st, name); v >= 0 {
 		return v, nil
 	}
 	var known []string
@@ -145,6 +150,15 @@ func variantOf(st *sessions.State, path, name string) (int, error) {
 		return -1, badInput(fmt.Errorf("%s: it has no variant yet, so no %q", path, name))
 	}
 	return -1, usage(fmt.Errorf("%s: it has no variant %q (it has %s)", path, name, strings.Join(known, ", ")))
+}
+
+// findVariant finds a variant by its name in the session or by any other form of
+// that, -1 where there is none.
+func findVariant(st *sessions.State, name string) int {
+	if v := st.VariantByName(name); v >= 0 {
+		return v
+	}
+	return st.VariantByName(canonicalVariant(name))
 }
 
 // printComparison prints a comparison as plain text.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -29,6 +30,17 @@ func measured(t *testing.T) (a, b string) {
 		}
 	}
 	return a, b
+}
+
+// An interrupted comparison prints nothing.
+func TestCompareInterrupted(t *testing.T) {
+	a, _ := measured(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, err bytes.Buffer
+	if code := run(ctx, []string{"compare", a, "nvfp4", "nvfp4+mse"}, streams{in: strings.NewReader(""), out: &out, err: &err}); code != exitInterrupted || out.Len() > 0 {
+		t.Errorf("exit %d, %d bytes, %s", code, out.Len(), err.String())
+	}
 }
 
 // keyed is a JSON document, read by paths of keys: a.variant.
@@ -92,6 +104,9 @@ func TestCompare(t *testing.T) {
 	if len(doc.get("worst").([]any)) != 0 || len(doc.get("layers").([]any)) != 1 || len(doc.get("projections").([]any)) != 3 {
 		t.Errorf("worst %v, layers %v, projections %v", doc.get("worst"), doc.get("layers"), doc.get("projections"))
 	}
+
+	// A variant by another form of its name.
+	comparison(t, a, "nvfp4+rtn", "nvfp4+mse").want(t, map[string]any{"a.variant": "nvfp4", "wins": 48})
 
 	// Over other targets: ten experts of three projections are in both.
 	doc = comparison(t, a, "nvfp4+mse", b, "int4-g128", "--metric", "cos", "--worst", "2")
