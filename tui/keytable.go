@@ -148,7 +148,7 @@ const keyDocHead = `# Keys of the workbench
 
 This page is generated from the tables that dispatch the keys; ` + "`go test ./tui -run KeyDoc -update`" + `
 writes it anew. Inside the workbench ` + "`?`" + ` shows the same keys, those of the pane in focus first and
-with why a key does nothing at the moment, and ` + "`:`" + ` searches all commands by name.
+with why a key does nothing at the moment, and ` + "`:`" + ` finds by name what works on this screen.
 
 A key that does nothing here says why in the line above the last. The mouse works as well: a click on a
 screen's name, a pane, a cell, a row, a variant or a key in the last line does what it says, a double click
