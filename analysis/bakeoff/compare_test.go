@@ -171,7 +171,7 @@ func TestDegenerate(t *testing.T) {
 	if o.N != 2 || o.MeanChange.HasInterval() || o.MedianChange.HasInterval() || math.Abs(o.MeanChange.V+0.1) > 1e-12 {
 		t.Errorf("%+v", o)
 	}
-	if !strings.HasSuffix(baked(t, tab, "random=2", "rel2").Verdict, "; too few tensors to say more") || o.Test.P.Defined() || o.Test.P.Why != "only 2 of the differences not 0" {
+	if !strings.HasSuffix(baked(t, tab, "random=2", "rel2").Verdict, "; too few tensors to say more") || o.Test.P.Defined() || o.Test.P.Why != "only 2 of the differences not 0" || o.Test.Method != exactMethod {
 		t.Errorf("%+v", o.Test)
 	}
 	// No variance: differences that are all 0, and changes that are all the same.

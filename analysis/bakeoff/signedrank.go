@@ -22,7 +22,7 @@ const (
 // signedRank tests whether the differences are symmetric about 0.
 func signedRank(differences []float64) Test {
 	r := stats.Wilcoxon(differences, stats.Options{})
-	t := Test{Method: normalMethod, N: r.N, Zeros: r.Zeros, Plus: r.Plus, Minus: r.Minus}
+	t := Test{Method: exactMethod, N: r.N, Zeros: r.Zeros, Plus: r.Plus, Minus: r.Minus}
 	switch {
 	case len(differences) == 0:
 		t.P = landscape.Undefined("no pair")
@@ -32,9 +32,10 @@ func signedRank(differences []float64) Test {
 		t.P = landscape.Undefined(fmt.Sprintf("only %d of the differences not 0", r.N))
 	case r.N <= exactRanks:
 		p := exactP(differences, min(r.Plus, r.Minus))
-		t.Method, t.P, t.Log10P = exactMethod, landscape.Exact(p), landscape.Exact(math.Log10(p))
+		t.P, t.Log10P = landscape.Exact(p), landscape.Exact(math.Log10(p))
 		return t
 	default:
+		t.Method = normalMethod
 		t.P, t.Log10P = landscape.Exact(r.P), landscape.Exact(r.Log10P)
 		return t
 	}
