@@ -255,6 +255,18 @@ func (p *Landscape) Protect() int {
 // landGrains are the granularities of budgets and prices, the usual first.
 var landGrains = landscape.Granularities()
 
+// grainWords says what has one arm together, in a sentence after "by".
+func grainWords(i int) string {
+	switch g := landGrains[i%len(landGrains)]; g {
+	case "tensor":
+		return "matrix"
+	case "fused":
+		return "what servers fuse"
+	default:
+		return g
+	}
+}
+
 // Granularity is what budgets and prices keep together.
 func (p *Landscape) Granularity() landscape.Granularity { return landscape.Granularity(p.grain) }
 

@@ -33,7 +33,7 @@ func (p *Landscape) drawBudget(w, h int) string {
 	}
 	more := p.sizeWords(s.bits(s.budget), s.budget)
 	if p.grain > 0 {
-		more += " by " + landGrains[p.grain]
+		more += " by " + grainWords(p.grain)
 	}
 	if !p.Answered() && p.refusal == "" {
 		more += " · solving" + ellipsis

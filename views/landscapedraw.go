@@ -16,9 +16,11 @@ func (p *Landscape) layout() landLayout {
 // sizes is how many lines the parts can use, with their titles.
 func (p *Landscape) sizes() landSizes {
 	n := landSizes{head: len(p.head()), figures: len(landFigureRows) + 7, budget: 15 + len(p.scene.State.Variants)}
+	notes := 1 // there is room for one whether there is any, so that nothing jumps while the slider moves
 	if p.answer != nil {
-		n.budget += 2 * len(p.answer.Assignment.Notes)
+		notes = max(notes, len(p.answer.Assignment.Notes))
 	}
+	n.budget += 2 * notes
 	g := p.group()
 	if g == nil {
 		n.layers, n.projections, n.experts, n.tail, n.neighbours, n.selectors, n.clamps = 3, 3, 3, 3, 3, 3, 3

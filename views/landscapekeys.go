@@ -57,7 +57,7 @@ func (p *Landscape) Keys() []Key {
 	if p.pricing == nil || priceAgainst(p.pricing) < 0 {
 		chart.Disabled = "there are no prices"
 	}
-	grain := Key{Keys: []string{"u"}, Label: "u", Help: "budgets and prices by " + landGrains[(p.grain+1)%len(landGrains)]}
+	grain := Key{Keys: []string{"u"}, Label: "u", Help: "budgets and prices by " + grainWords(p.grain+1)}
 	return []Key{less, more, muchLess, muchMore, write, other, back, up, down, order, kind, protect, grain, chart}
 }
 

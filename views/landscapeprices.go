@@ -23,8 +23,8 @@ func (p *Landscape) drawPrices(w, h int) string {
 		return Block(append([]string{p.partTitle(landPrices, "")}, wrapped(th.Dim, why, w)...), w, h)
 	}
 	of := Clean(c.Base) + " → " + Clean(c.Protect)
-	if by := landGrains[p.grain]; by != landGrains[0] {
-		of += " by " + by
+	if p.grain > 0 {
+		of += " by " + grainWords(p.grain)
 	}
 	var said []string
 	if h >= 12 {
