@@ -12,6 +12,7 @@ import (
 type BudgetError struct {
 	Budget, Least, Most int64 // bytes
 	Elements            int64 // weights in all
+	Fixed, Items        int   // tensors without figures, which keep the source's weights, of all
 }
 
 func (e *BudgetError) Error() string {
@@ -19,8 +20,12 @@ func (e *BudgetError) Error() string {
 	if e.Budget > e.Most {
 		side = "is above the most"
 	}
-	return fmt.Sprintf("budget of %d bytes (%.4f bits per weight) %s: these variants take %d to %d bytes, %.4f to %.4f bits per weight",
+	text := fmt.Sprintf("budget of %d bytes (%.4f bits per weight) %s: these variants take %d to %d bytes, %.4f to %.4f bits per weight",
 		e.Budget, bitsPerWeight(e.Budget, e.Elements), side, e.Least, e.Most, bitsPerWeight(e.Least, e.Elements), bitsPerWeight(e.Most, e.Elements))
+	if e.Fixed > 0 {
+		text += fmt.Sprintf("; %d of %d tensors have no finite figures and keep the source's weights", e.Fixed, e.Items)
+	}
+	return text
 }
 
 func bitsPerWeight(bytes, elements int64) float64 {

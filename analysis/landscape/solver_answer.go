@@ -10,7 +10,7 @@ import (
 // all items. A budget outside Range is a *BudgetError.
 func (s *Solver) Solve(budget int64) (Assignment, error) {
 	if budget < s.base || budget > s.most {
-		return Assignment{}, &BudgetError{Budget: budget, Least: s.base, Most: s.most, Elements: s.elements}
+		return Assignment{}, &BudgetError{Budget: budget, Least: s.base, Most: s.most, Elements: s.elements, Fixed: len(s.fixed), Items: len(s.table.Items)}
 	}
 	choice, bound := s.find(budget)
 	arms := make([]int, len(s.table.Items))

@@ -220,6 +220,9 @@ func TestSolverFixes(t *testing.T) {
 	if !slices.Equal(a.Arm, []int{0, 2, 2, 1}) || a.Fixed != 2 || len(a.Notes) == 0 || !strings.Contains(a.Notes[0], "2 of 4") {
 		t.Errorf("%v, fixed %d, %q", a.Arm, a.Fixed, a.Notes)
 	}
+	if _, err := s.Solve(0); err == nil || !strings.HasSuffix(err.Error(), "; 2 of 4 tensors have no finite figures and keep the source's weights") {
+		t.Error(err)
+	}
 	if math.Abs(a.Error-0.3/4) > 1e-15 {
 		t.Errorf("mean rel2 %v", a.Error)
 	}
