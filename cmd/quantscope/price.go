@@ -126,6 +126,9 @@ type recipePriced struct {
 	AtBytes *priceAnswer `json:"best_at_bytes,omitempty"` // what the solver finds within the same bytes
 }
 
+// maxRepeats bounds the random controls: each is held until the last has come.
+const maxRepeats = 10_000
+
 // check refuses flags that do not go together.
 func (f *priceFlags) check() error {
 	switch {
@@ -135,6 +138,8 @@ func (f *priceFlags) check() error {
 		return usage(errors.New("--force goes with --recipe"))
 	case f.repeats < 2:
 		return usage(fmt.Errorf("--repeats %d: a spread takes two or more", f.repeats))
+	case f.repeats > maxRepeats:
+		return usage(fmt.Errorf("--repeats %d: at most %d; percentiles do not move any more", f.repeats, maxRepeats))
 	}
 	return nil
 }

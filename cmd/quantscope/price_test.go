@@ -150,6 +150,7 @@ func TestPriceRefuses(t *testing.T) {
 		{exitUsage, "known: mean, weighted", []string{session, "--objective", "max"}},
 		{exitUsage, "such as 4.6bpw", []string{session, "--budget", "small"}},
 		{exitUsage, "4.6bpw, 4.6GiB?", []string{session, "--budget", "4.6"}},
+		{exitUsage, "at most 10000", []string{session, "--repeats", "10001"}},
 		{exitUsage, "is below the least: these variants take 2088960 to 7864320 bytes", []string{session, "--budget", "2MB"}},
 		{exitUsage, "is above the most", []string{session, "--budget", "16.5bpw"}},
 		{exitUsage, "needs --budget", []string{session, "--recipe", filepath.Join(dir, "r.yaml")}},
