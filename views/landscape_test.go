@@ -428,6 +428,30 @@ func TestLandscapeKeysSayWhy(t *testing.T) {
 	}
 }
 
+// A key that changes what is not on the screen shows it.
+func TestLandscapeShowsWhatKeysChange(t *testing.T) {
+	for key, part := range map[string]string{"u": "budget", "x": "prices", "y": "prices", ">": "budget"} {
+		p := handLandscape(sceneOf(t, varied()))
+		p.SetSize(78, 20)
+		if strings.Contains(p.View(), part+"  ") {
+			t.Fatalf("%s are on the screen", part)
+		}
+		if !hit(p, key) || !strings.Contains(p.View(), part+"  ") {
+			t.Errorf("%q shows no %s:\n%s", key, part, p.View())
+		}
+		at := p.part
+		if hit(p, key); p.part != at {
+			t.Errorf("%q once more shows another part", key)
+		}
+	}
+	p := handLandscape(sceneOf(t, varied()))
+	p.SetSize(78, 20)
+	hit(p, "y")
+	if hit(p, "u"); !strings.Contains(p.View(), "prices  ") {
+		t.Error("u leaves the prices, which it changes too")
+	}
+}
+
 func TestLandscapeRedraws(t *testing.T) {
 	state := varied()
 	s := sceneOf(t, state)

@@ -149,13 +149,16 @@ func (p *Landscape) HandleKey(k tea.KeyMsg) (bool, tea.Cmd) {
 			return false, nil
 		}
 		p.nextProtect()
+		p.show(landPrices)
 	case "u":
 		p.grain = (p.grain + 1) % len(landGrains)
+		p.show(landBudget, landPrices)
 	case "y":
 		if p.pricing == nil || priceAgainst(p.pricing) < 0 {
 			return false, nil
 		}
 		p.relative = !p.relative
+		p.show(landPrices)
 	case "w": // the root asks for the file
 		return p.answer != nil, nil
 	case "up", "k":
@@ -174,12 +177,21 @@ func (p *Landscape) slide(steps int) bool {
 	if !p.slider.ready() {
 		return false
 	}
-	if p.layout().parts[landBudget].empty() {
-		p.part = landBudget
-		p.version++
-	}
+	p.show(landBudget)
 	p.slider.move(steps, &p.version)
 	return true
+}
+
+// show brings the first of some parts onto the screen where none of them is.
+func (p *Landscape) show(parts ...landPart) {
+	l := p.layout()
+	for _, part := range parts {
+		if !l.parts[part].empty() {
+			return
+		}
+	}
+	p.part = parts[0]
+	p.version++
 }
 
 // nextKind puts the cursor on the worst matrix of the next kind.
