@@ -130,3 +130,20 @@ func TestDegenerate(t *testing.T) {
 		})
 	}
 }
+
+// What noise would have of nothing is no figure either.
+func TestNoShareByChanceOfNothing(t *testing.T) {
+	for _, c := range []struct {
+		layers int
+		has    bool
+	}{{1, false}, {3, true}} {
+		d := analyzed(t, noisy(1, c.layers, 8, 0.02, noEffect)).Groups[0].Decomposition
+		text, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(string(text), `"layer_by_chance"`); has != c.has || d.Layer.Defined() != c.has || !strings.Contains(string(text), `"expert_by_chance"`) {
+			t.Errorf("%d layers: %s", c.layers, text)
+		}
+	}
+}

@@ -49,10 +49,10 @@ type Decomposition struct {
 	Remainder  Value `json:"remainder"`
 
 	// What the three would have in the mean of pure noise: a factor of many levels
-	// takes a part of any variance. 0 where the factor has no share.
-	LayerByChance      float64 `json:"layer_by_chance"`
-	ExpertByChance     float64 `json:"expert_by_chance"`
-	ProjectionByChance float64 `json:"projection_by_chance"`
+	// takes a part of any variance. 0, and not in the JSON, where the factor has no share.
+	LayerByChance      float64 `json:"layer_by_chance,omitempty"`
+	ExpertByChance     float64 `json:"expert_by_chance,omitempty"`
+	ProjectionByChance float64 `json:"projection_by_chance,omitempty"`
 }
 
 // Anova is the one-way analysis of variance of rel2 over the expert index.

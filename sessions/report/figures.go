@@ -55,7 +55,12 @@ func Figures(g *landscape.Group) []Figure {
 
 	part = "variance of rel2"
 	d := g.Decomposition
-	noise := func(x float64) string { return "explained by it; noise would have " + Share(x) }
+	noise := func(x float64) string {
+		if x == 0 { // nothing is explained
+			return "explained by it"
+		}
+		return "explained by it; noise would have " + Share(x)
+	}
 	add("by layer", noise(d.LayerByChance), d.Layer, Share)
 	add("by expert index", noise(d.ExpertByChance), d.Expert, Share)
 	add("by projection", noise(d.ProjectionByChance), d.Projection, Share)
