@@ -2,6 +2,7 @@ package views
 
 import (
 	"math"
+	"slices"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -24,6 +25,7 @@ type Audit struct {
 	lists      [auditLevels]auditList
 	layer      int // of the report, whose pairs are listed
 	rows       auditRows
+	at         int // subject that the lists are of
 
 	version uint64
 	drawn   auditDrawing
@@ -88,14 +90,21 @@ func (p *Audit) report() *census.Report {
 	return nil
 }
 
-// refresh brings the lists up to date and keeps the selection inside them.
+// refresh brings the lists up to date and keeps the selection inside them. A proof
+// of what is looked at, or another audit of it, leaves the person where they are.
 func (p *Audit) refresh() {
 	r := p.report()
-	if r != p.rows.report {
+	again := p.at == p.scene.Audits.At && sameLayers(p.rows.report, r)
+	p.at = p.scene.Audits.At
+	if r != p.rows.report && !again {
 		p.level, p.layer, p.lists[auditLayers].selected, p.lists[auditPairs].selected = auditLayers, 0, 0, 0
 	}
+	moved := r != p.rows.report
 	p.rows.update(r, p.lists[auditLayers].order)
 	l := &p.lists[auditLayers]
+	if i := slices.Index(p.rows.layers, p.layer); again && moved && i >= 0 {
+		l.selected = i
+	}
 	l.selected = max(min(l.selected, len(p.rows.layers)-1), 0)
 	if p.level == auditLayers && l.selected < len(p.rows.layers) {
 		p.layer = p.rows.layers[l.selected]
@@ -103,6 +112,13 @@ func (p *Audit) refresh() {
 	p.rows.updatePairs(p.layer, p.lists[auditPairs].order, p.only)
 	l = &p.lists[auditPairs]
 	l.selected = max(min(l.selected, len(p.rows.pairs)-1), 0)
+}
+
+// sameLayers says that two reports have the same layers in the same order.
+func sameLayers(a, b *census.Report) bool {
+	return a != nil && b != nil && slices.EqualFunc(a.Layers, b.Layers, func(x, y census.Layer) bool {
+		return x.Layer == y.Layer && x.Set == y.Set && x.Kind == y.Kind && len(x.Groups) == len(y.Groups)
+	})
 }
 
 // count is how many rows the list of a level has.

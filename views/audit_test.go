@@ -220,6 +220,40 @@ func TestAuditDrillsDown(t *testing.T) {
 	}
 }
 
+// A proof that comes in while the person looks at pairs leaves them there; another
+// checkpoint begins at its first layer.
+func TestAuditStaysWhereItIs(t *testing.T) {
+	s := auditScene(sceneOf(t, viewstest.Demo()), madeUpCensus(5, 16, false), nil)
+	p := NewAudit(s)
+	p.SetSize(118, 35)
+	p.View()
+	for range 3 {
+		hit(p, "down")
+	}
+	hit(p, "enter")
+	p.View()
+	hit(p, "down")
+	layer, pair := p.layer, p.lists[auditPairs].selected
+	if layer == 0 || pair == 0 {
+		t.Fatalf("layer %d, pair %d", layer, pair)
+	}
+	s.Audits.Shown().Audit.Census = madeUpCensus(5, 16, true)
+	s.Touch()
+	if text := p.View(); p.level != auditPairs || p.layer != layer || p.lists[auditPairs].selected != pair || !strings.Contains(text, "served") {
+		t.Errorf("a proof leads from pair %d of layer %d to %d of %d, level %d:\n%s", pair, layer, p.lists[auditPairs].selected, p.layer, p.level, text)
+	}
+	hit(p, "esc")
+	if p.View(); p.rows.layers[p.lists[auditLayers].selected] != layer {
+		t.Error("esc leads to another layer")
+	}
+	s.Audits.Subjects = append(s.Audits.Subjects, AuditSubject{What: AuditFolder, Path: "other", Audit: &sessions.Audit{Census: madeUpCensus(5, 16, true)}})
+	s.Audits.At = len(s.Audits.Subjects) - 1
+	s.Touch()
+	if p.View(); p.level != auditLayers || p.lists[auditLayers].selected != 0 {
+		t.Errorf("another checkpoint begins at row %d", p.lists[auditLayers].selected)
+	}
+}
+
 // What the person wants of the root is asked for once, or the key says why not.
 func TestAuditAsks(t *testing.T) {
 	s := auditScene(sceneOf(t, viewstest.Demo()), madeUpCensus(2, 4, false), madeUpFindings())
