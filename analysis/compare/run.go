@@ -107,7 +107,7 @@ func wilcoxon(pairs []pair) Wilcoxon {
 
 // Why there is no statistic.
 const (
-	noPairs    = "no tensor is measured on both sides"
+	noPairs    = "no tensor has a finite figure on both sides"
 	outOfRange = "it is out of the range of figures"
 )
 
