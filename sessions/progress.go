@@ -123,8 +123,12 @@ func (t *tracker) observe(e *stored) {
 		t.settle(e.Variant, e.Tensor, failed)
 	case EventStarted, EventResumed:
 		t.runFrom = e.AtUS
-		t.sample(e.AtUS)
+		if t.p.State == RunPaused { // tensors that were in hand are of no rate
+			t.sample(e.AtUS)
+		}
 		t.steps = [rateSteps]rateStep{}
+	case EventFinished, EventCancelled, EventStopped:
+		t.sample(e.AtUS) // so that the next run begins with nothing of this one
 	}
 	t.p.State = nextRunState(t.p.State, e.Kind)
 }

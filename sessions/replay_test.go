@@ -211,7 +211,6 @@ func TestReplayShowsWhatWasSeenLive(t *testing.T) {
 		p.p.Pause()
 		p.p.SeekTo(0)
 		states := map[RunState]bool{}
-		var rate float64
 		var began, before0 int64 // of the run: when, and what was measured by then
 		for step := 0; ; step++ {
 			p.p.Step(1)
@@ -228,10 +227,9 @@ func TestReplayShowsWhatWasSeenLive(t *testing.T) {
 				began, before0 = p.st.LastUS, p.st.Progress.Done
 			}
 			// Two readers turn the clock while others measure, so how fast it looks is
-			// chance; no rate is more than all of the run within its window of 3 s, of
+			// chance and may be none; no rate is more than all of the run within its window of 3 s, of
 			// which the last step may be short.
 			r := p.st.Progress.WeightsPerSec
-			rate = max(rate, r)
 			span := min(float64(p.st.LastUS-began)/1e6, 2.5)
 			if most := float64(256*(p.st.Progress.Done-before0)) / span; span > 0 && r > most*(1+1e-9) {
 				t.Errorf("step %d: %g weights/s, of at most %g", step, r, most)
@@ -239,9 +237,6 @@ func TestReplayShowsWhatWasSeenLive(t *testing.T) {
 		}
 		if !states[RunRunning] || !states[RunFinished] || states[RunInterrupted] {
 			t.Errorf("states %v", states)
-		}
-		if rate == 0 {
-			t.Error("no rate at any step")
 		}
 		// A step back undoes a step.
 		at := p.st.LastSeq
