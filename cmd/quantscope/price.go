@@ -138,6 +138,10 @@ func (f *priceFlags) check() error {
 		return usage(errors.New("--force goes with --recipe"))
 	case f.repeats < 2:
 		return usage(fmt.Errorf("--repeats %d: a spread takes two or more", f.repeats))
+	case f.arms != "" && f.budget == "" && f.with == "":
+		return usage(errors.New("--arms says what the answer to a budget may assign, so it needs --budget or --with-recipe"))
+	case f.objective != "mean" && f.budget == "" && f.with == "":
+		return usage(errors.New("--objective says what the answer to a budget minimises, so it needs --budget or --with-recipe"))
 	case f.repeats > maxRepeats:
 		return usage(fmt.Errorf("--repeats %d: at most %d; percentiles do not move any more", f.repeats, maxRepeats))
 	}
