@@ -211,13 +211,14 @@ func (e *engine) failure() error {
 }
 
 // end says in the log how a run ended, and lets those go on who wait for it.
-// It returns false, and does nothing, where the run has more to do.
+// It returns false, and does nothing, where the run has more to do, or another
+// has begun since it ended: that one is not ended by what ended this one.
 func (e *engine) end(run context.Context) bool {
 	e.verify()
 	said, pace := e.plan.said(e)
 	e.mu.Lock()
 	err, undone := e.failure(), e.undone
-	if run.Err() == nil && undone > 0 {
+	if run != e.run || run.Err() == nil && undone > 0 {
 		e.mu.Unlock()
 		return false
 	}
