@@ -2,22 +2,10 @@ package compare
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"quantscope/quant/topology"
 )
-
-// layerName is the name of the layer of a role: L5, M46 for an MTP layer.
-func layerName(r topology.Role) string {
-	switch {
-	case r.Layer < 0:
-		return "no layer"
-	case r.MTP:
-		return fmt.Sprintf("M%d", r.Layer)
-	}
-	return fmt.Sprintf("L%d", r.Layer)
-}
 
 // layerOrder sorts layers as the model has them, what has none last.
 func layerOrder(a, b topology.Role) int {

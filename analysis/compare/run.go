@@ -37,7 +37,7 @@ func Run(in *Input, worst int) (*Report, error) {
 	r.Median = median(changes)
 	r.Distribution = distribution(changes)
 	r.Worst = regressions(in, pairs, min(worst, MaxWorst))
-	r.Layers = places(in, pairs, layerName, layerOrder)
+	r.Layers = places(in, pairs, topology.Role.LayerName, layerOrder)
 	r.Projections = places(in, pairs, projectionName, projectionOrder)
 	r.Size = sizes(in)
 	return r, nil
@@ -147,7 +147,7 @@ func regressions(in *Input, pairs []pair, most int) []Regression {
 		case math.IsInf(l.step, 0):
 			change = landscape.Undefined(outOfRange)
 		}
-		out = append(out, Regression{l.item, it.Name, layerName(it.Role), projectionName(it.Role), l.a, l.b, change})
+		out = append(out, Regression{l.item, it.Name, it.Role.LayerName(), projectionName(it.Role), l.a, l.b, change})
 	}
 	return out
 }

@@ -61,13 +61,7 @@ func layerOf(r *topology.Role) layerKey { return layerKey{r.Layer, r.MTP} }
 
 // String is L5, M46 for an MTP layer, "no layer" outside any.
 func (k layerKey) String() string {
-	switch {
-	case k.layer < 0:
-		return "no layer"
-	case k.mtp:
-		return "M" + strconv.Itoa(k.layer)
-	}
-	return "L" + strconv.Itoa(k.layer)
+	return topology.Role{Layer: k.layer, MTP: k.mtp}.LayerName()
 }
 
 // units groups the items for which keep holds, in the order of their first

@@ -4,6 +4,8 @@
 // tables; a name that no table knows is listed as unknown, never guessed.
 package topology
 
+import "strconv"
+
 // Kind is the part of the model that a tensor belongs to.
 type Kind uint8
 
@@ -31,6 +33,18 @@ type Role struct {
 	Projection string `json:"projection"` // gate, up, down, q, k, v, o, gate_up, qkv, q_a, …; a norm's own name; "" where the kind says it all
 	Param      string `json:"param"`      // weight, bias, weight_scale, …
 	MTP        bool   `json:"mtp"`        // belongs to a multi-token-prediction layer
+}
+
+// LayerName is what tables call the layer of a role: L5, M46 for an MTP layer,
+// "no layer" outside any.
+func (r Role) LayerName() string {
+	switch {
+	case r.Layer < 0:
+		return "no layer"
+	case r.MTP:
+		return "M" + strconv.Itoa(r.Layer)
+	}
+	return "L" + strconv.Itoa(r.Layer)
 }
 
 // Matrix is one linear map that a quantizer can work on: a two-dimensional

@@ -38,10 +38,7 @@ type layerKey struct {
 }
 
 func (k layerKey) label() string {
-	if k.mtp {
-		return "M" + strconv.Itoa(k.layer)
-	}
-	return "L" + strconv.Itoa(k.layer)
+	return topology.Role{Layer: k.layer, MTP: k.mtp}.LayerName()
 }
 
 func compareLayers(a, b layerKey) int {
