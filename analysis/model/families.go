@@ -1,0 +1,201 @@
+package model
+
+import "math"
+
+// The names of norms as topology's roles spell them.
+const (
+	inputNorm    = "input_layernorm"
+	postAttnNorm = "post_attention_layernorm"
+	preMLPNorm   = "pre_feedforward_layernorm"
+	postMLPNorm  = "post_feedforward_layernorm"
+)
+
+// plain is a layer with a norm before attention and one before the MLP.
+func (b *builder) plain(a Attention) Layer {
+	return Layer{
+		In: inputNorm, PreMLP: postAttnNorm, Norm: b.spec.Norm, Attn: a,
+		MLP: FeedForward{Inner: b.cfg.Intermediate, Act: b.act()},
+	}
+}
+
+// llama, mistral, qwen2: biases are taken where they are stored.
+func buildLlama(b *builder) error {
+	b.spec.Norm = b.norm(1e-6, false)
+	sliding := int(b.real("sliding_window", 0))
+	if b.cfg.TextModelType == "qwen2" && !b.flag("use_sliding_window", false) {
+		sliding = 0
+	}
+	from := int(b.real("max_window_layers", 0)) // of qwen2: layers from here on slide
+	b.layers(func(i int) Layer {
+		l := b.plain(b.grouped(i))
+		switch {
+		case b.layerType(i) != "":
+			l.Attn.Window = b.window(i)
+		case sliding > 0 && (b.cfg.TextModelType != "qwen2" || i >= from):
+			l.Attn.Window = sliding
+		}
+		return l
+	})
+	return nil
+}
+
+// qwen3 and qwen3_moe: a norm over each head's query and key.
+func buildQwen3(b *builder) error {
+	b.spec.Norm = b.norm(1e-6, false)
+	if b.flag("use_sliding_window", false) && b.layerType(0) == "" {
+		b.refuse("use_sliding_window without layer_types")
+	}
+	b.layers(func(i int) Layer {
+		l := b.plain(b.grouped(i))
+		l.Attn.QKNorm = true
+		l.Attn.Window = b.window(i)
+		if moe, known := b.cfg.MoELayer(i); moe || !known && b.cfg.Experts > 0 {
+			l.MoE = &MoE{
+				FeedForward: FeedForward{b.cfg.MoEIntermediate, b.act()}, Experts: b.cfg.Experts, TopK: b.cfg.TopK,
+				Groups: 1, TopGroups: 1, Normalize: b.flag("norm_topk_prob", false), Scaling: 1,
+			}
+		}
+		return l
+	})
+	return nil
+}
+
+// mixtral: every layer is an MoE layer.
+func buildMixtral(b *builder) error {
+	b.spec.Norm = b.norm(1e-5, false)
+	b.layers(func(i int) Layer {
+		l := b.plain(b.grouped(i))
+		l.Attn.Window = int(b.real("sliding_window", 0))
+		l.MoE = &MoE{
+			FeedForward: FeedForward{b.cfg.MoEIntermediate, b.act()}, Experts: b.cfg.Experts, TopK: b.cfg.TopK,
+			Groups: 1, TopGroups: 1, Normalize: true, Scaling: 1,
+		}
+		return l
+	})
+	return nil
+}
+
+// sigmoidMoE is the router of DeepSeek-V3 and GLM-4: sigmoid scores, a bias that
+// takes part in the choice only, groups.
+func (b *builder) sigmoidMoE() *MoE {
+	c := b.cfg
+	return &MoE{
+		FeedForward: FeedForward{c.MoEIntermediate, b.act()}, Experts: c.Experts, TopK: c.TopK,
+		Sigmoid: true, Correction: true,
+		Groups: int(b.real("n_group", 1)), TopGroups: int(b.real("topk_group", 1)),
+		Normalize: b.flag("norm_topk_prob", true), Scaling: float32(b.real("routed_scaling_factor", 1)),
+		Shared: c.SharedExperts * c.MoEIntermediate,
+	}
+}
+
+// glm4_moe: partial rotation by halves, a norm of q and k where use_qk_norm.
+func buildGLM4MoE(b *builder) error {
+	b.spec.Norm = b.norm(1e-5, false)
+	dense := int(b.real("first_k_dense_replace", 0))
+	layer := func(i int) Layer {
+		l := b.plain(b.grouped(i))
+		l.Attn.QKNorm = b.flag("use_qk_norm", false)
+		if i >= dense {
+			l.MoE = b.sigmoidMoE()
+		}
+		return l
+	}
+	b.layers(layer)
+	b.mtp(layer)
+	return nil
+}
+
+// deepseek_v3: latent attention. Scores are scaled by the square of yarn's
+// factor for all dimensions.
+func buildDeepSeekV3(b *builder) error {
+	c := b.cfg
+	b.spec.Norm = b.norm(1e-6, false)
+	dense := int(b.real("first_k_dense_replace", 0))
+	freq := int(b.real("moe_layer_freq", 1))
+	if freq != 1 {
+		b.refuse("moe_layer_freq is %d", freq)
+	}
+	for _, s := range []struct {
+		key string
+		n   int
+	}{{"kv_lora_rank", c.KVLoRA}, {"qk_nope_head_dim", c.QKNope}, {"qk_rope_head_dim", c.QKRope}, {"v_head_dim", c.VHeadDim}} {
+		if s.n <= 0 {
+			b.refuse("config.json gives no %s", s.key)
+		}
+	}
+	if m := b.word("topk_method"); m != "" && m != "noaux_tc" {
+		b.refuse("topk_method %q is not known; known is noaux_tc", m)
+	}
+	if m := b.word("scoring_func"); m != "" && m != "sigmoid" {
+		b.refuse("scoring_func %q is not known; known is sigmoid", m)
+	}
+	layer := func(i int) Layer {
+		dim := c.QKNope + c.QKRope
+		rope := b.rope(c.QKRope, c.Rope, "")
+		rope.Interleaved = b.flag("rope_interleave", true)
+		scale := 1 / math.Sqrt(float64(max(dim, 1)))
+		if rope.Kind == RopeYarn {
+			if all := b.ropeNumber("mscale_all_dim"); all > 0 {
+				m := yarnScale(rope.Factor, all)
+				scale *= m * m
+			}
+		}
+		l := b.plain(Attention{
+			Heads: c.Heads, KVHeads: c.Heads, Dim: dim, VDim: c.VHeadDim, Scale: float32(scale), Rope: rope,
+			LowRank: &LowRank{Q: c.QLoRA, KV: c.KVLoRA, Nope: c.QKNope, Rope: c.QKRope},
+		})
+		if i >= dense {
+			l.MoE = b.sigmoidMoE()
+		}
+		return l
+	}
+	b.layers(layer)
+	b.mtp(layer)
+	return nil
+}
+
+// gemma3: norms by 1+w before and after, embeddings times √hidden, sliding and
+// full layers with ropes of their own.
+func buildGemma3(b *builder) error {
+	b.spec.Norm = b.norm(1e-6, true)
+	b.spec.EmbedScale = float32(math.Sqrt(float64(b.cfg.Hidden)))
+	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
+		if b.real(key, 0) != 0 {
+			b.refuse("%s is set", key)
+		}
+	}
+	scalar := b.real("query_pre_attn_scalar", float64(b.cfg.HeadDim))
+	b.layers(func(i int) Layer {
+		l := b.plain(b.grouped(i))
+		l.PostAttn, l.PreMLP, l.PostMLP = postAttnNorm, preMLPNorm, postMLPNorm
+		l.Attn.QKNorm, l.Attn.Window = true, b.window(i)
+		l.Attn.Scale = float32(1 / math.Sqrt(scalar))
+		return l
+	})
+	return nil
+}
+
+// gpt_oss: sinks, biases everywhere, experts with a clamped activation.
+func buildGPTOSS(b *builder) error {
+	b.spec.Norm = b.norm(1e-5, false)
+	if l := b.real("swiglu_limit", 7); l != 7 {
+		b.refuse("swiglu_limit is %g", l)
+	}
+	b.layers(func(i int) Layer {
+		l := b.plain(b.grouped(i))
+		l.Attn.Sinks, l.Attn.Window = true, b.window(i)
+		// The softmax over the chosen experts alone is that over all, divided by its
+		// sum over the chosen.
+		l.MoE = &MoE{
+			FeedForward: FeedForward{b.cfg.MoEIntermediate, SwiGLUOAI}, Experts: b.cfg.Experts, TopK: b.cfg.TopK,
+			Groups: 1, TopGroups: 1, Normalize: true, Scaling: 1,
+		}
+		return l
+	})
+	return nil
+}
+
+// ropeNumber is a number of the rope section; 0 where there is none.
+func (b *builder) ropeNumber(key string) float64 {
+	return number(b.ropeSection("")[key])
+}

@@ -1,0 +1,34 @@
+package model
+
+import (
+	"context"
+	"errors"
+
+	"quantscope/kernels"
+)
+
+// ErrAbsent is wrapped by a Source's error about a tensor that it does not have.
+var ErrAbsent = errors.New("is not there")
+
+// Weight is one linear map, outputs by inputs, as a factor of a product that is
+// expanded in panels.
+type Weight struct {
+	Rows, Cols int
+	Operand    kernels.Operand
+}
+
+// Source gives the weights of one candidate. A Source is used by one pass at a
+// time, from one goroutine; the operands it gives are used by many.
+type Source interface {
+	// Weight reads a matrix. What it returns is valid until Release.
+	Weight(ctx context.Context, p Place) (Weight, error)
+	// Vector reads a norm, a bias or another small tensor as f32; param is the
+	// role's: weight, bias, e_score_correction_bias. ErrAbsent where there is none.
+	Vector(ctx context.Context, p Place, param string) ([]float32, error)
+	// Rows reads rows of a matrix (of embeddings) into dst, row after row.
+	Rows(ctx context.Context, p Place, rows []int32, dst []float32) error
+	// Has says whether a matrix or vector is there, without reading it.
+	Has(p Place, param string) bool
+	// Release gives back what Weight returned since the last one.
+	Release()
+}
