@@ -1,0 +1,72 @@
+package model
+
+import (
+	"context"
+	"fmt"
+)
+
+// Decoder takes one text through a model token by token, with a cache of keys
+// and values. Its hidden states are the bits that Run gives for the whole text,
+// where the rope does not depend on the length.
+type Decoder struct {
+	spec   *Spec
+	r      run
+	caches []*layerCache
+	head   *Head
+	n      int
+}
+
+// NewDecoder begins an empty text. The source should be Resident.
+func NewDecoder(ctx context.Context, spec *Spec, src Source, o Options) (*Decoder, error) {
+	o.Threads = threads(o.Threads)
+	head, err := NewHead(ctx, spec, src, o)
+	if err != nil {
+		return nil, err
+	}
+	d := &Decoder{spec: spec, r: run{spec: spec, o: o, src: src}, head: head, caches: make([]*layerCache, len(spec.Layers))}
+	for i := range d.caches {
+		d.caches[i] = &layerCache{}
+	}
+	return d, nil
+}
+
+// Len is how many tokens were taken.
+func (d *Decoder) Len() int { return d.n }
+
+// Feed takes tokens and returns their final hidden states, before the final
+// norm; they are valid until the next call.
+func (d *Decoder) Feed(ctx context.Context, tokens []int32) ([]float32, error) {
+	for _, id := range tokens {
+		if id < 0 || int(id) >= d.spec.Vocab {
+			return nil, fmt.Errorf("model: token %d is outside the vocabulary of %d", id, d.spec.Vocab)
+		}
+	}
+	if len(tokens) == 0 {
+		return nil, nil
+	}
+	d.r.seqs = []sequence{{n: len(tokens), past: d.n}}
+	x, err := d.r.embed(ctx, tokens)
+	if err != nil {
+		return nil, err
+	}
+	for i := range d.spec.Layers {
+		d.r.seqs[0].cache = d.caches[i]
+		if err := d.r.layer(ctx, &d.spec.Layers[i], x, len(tokens), d.n+len(tokens)); err != nil {
+			return nil, fmt.Errorf("layer %d: %w", i, err)
+		}
+	}
+	d.n += len(tokens)
+	return x, nil
+}
+
+// Logits are those of rows of hidden states, n×Vocab.
+func (d *Decoder) Logits(dst, x []float32, n int) ([]float32, error) { return d.head.Logits(dst, x, n) }
+
+// Cut forgets all but the first n tokens.
+func (d *Decoder) Cut(n int) {
+	n = min(max(n, 0), d.n)
+	for i, c := range d.caches {
+		c.cut(&d.spec.Layers[i].Attn, n)
+	}
+	d.n = n
+}

@@ -1,0 +1,167 @@
+package model
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Sampling says how a token is chosen from logits.
+type Sampling struct {
+	Temperature float64 // 0 is greedy: the largest, of equal ones the first
+	TopK        int     // 0: all
+	TopP        float64 // the fewest tokens that hold this much; 0 and 1: all
+	Seed        uint64
+}
+
+// Sampler chooses tokens. The same seed and logits give the same tokens.
+type Sampler struct {
+	s     Sampling
+	rand  *rand.Rand
+	order []int32
+	p     []float64
+}
+
+// NewSampler begins a sequence of choices.
+func NewSampler(s Sampling) *Sampler {
+	return &Sampler{s: s, rand: rand.New(rand.NewPCG(s.Seed, 0x9e3779b97f4a7c15))}
+}
+
+// Choose takes one of a row of logits.
+func (s *Sampler) Choose(logits []float32) int32 {
+	if s.s.Temperature <= 0 {
+		return argmax(logits)
+	}
+	s.order, s.p = s.order[:0], s.p[:0]
+	for i := range logits {
+		s.order = append(s.order, int32(i))
+	}
+	slices.SortStableFunc(s.order, func(a, b int32) int {
+		switch {
+		case logits[a] > logits[b]:
+			return -1
+		case logits[a] < logits[b]:
+			return 1
+		}
+		return 0
+	})
+	if s.s.TopK > 0 {
+		s.order = s.order[:min(s.s.TopK, len(s.order))]
+	}
+	var sum float64
+	for _, i := range s.order {
+		e := math.Exp(float64(logits[i]-logits[s.order[0]]) / s.s.Temperature)
+		s.p, sum = append(s.p, e), sum+e
+	}
+	if s.s.TopP > 0 && s.s.TopP < 1 {
+		held := 0.0
+		for i, e := range s.p {
+			if held += e; held >= s.s.TopP*sum {
+				s.p, s.order, sum = s.p[:i+1], s.order[:i+1], held
+				break
+			}
+		}
+	}
+	at := s.rand.Float64() * sum
+	for i, e := range s.p {
+		if at -= e; at < 0 {
+			return s.order[i]
+		}
+	}
+	return s.order[len(s.p)-1]
+}
+
+func argmax(x []float32) int32 {
+	most := 0
+	for i, v := range x {
+		if v > x[most] {
+			most = i
+		}
+	}
+	return int32(most)
+}
+
+// Generate goes on with a text until stop says so of a token or n tokens were
+// made.
+func Generate(ctx context.Context, d *Decoder, prompt []int32, n int, s *Sampler, stop func(id int32) bool) ([]int32, error) {
+	var out []int32
+	next := prompt
+	var logits []float32
+	for len(out) < n {
+		x, err := d.Feed(ctx, next)
+		if err != nil {
+			return out, err
+		}
+		h := d.spec.Hidden
+		if logits, err = d.Logits(logits, x[len(x)-h:], 1); err != nil {
+			return out, err
+		}
+		id := s.Choose(logits)
+		out = append(out, id)
+		if stop != nil && stop(id) {
+			break
+		}
+		next = []int32{id}
+	}
+	return out, nil
+}
+
+// Draft is one token that an MTP module proposed.
+type Draft struct {
+	Position int // in the whole text
+	Token    int32
+	Accepted bool
+}
+
+// GenerateMTP is greedy Generate with one token drafted by an MTP module after
+// every pass of the main model and checked by the next: the text is the same.
+// Both must be empty.
+func GenerateMTP(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n int) (out []int32, drafts []Draft, passes int, err error) {
+	h, v := d.spec.Hidden, d.spec.Vocab
+	text := slices.Clone(prompt)
+	next := prompt
+	var logits, normed []float32
+	for len(out) < n {
+		start, rows := d.n, len(next)
+		x, err := d.Feed(ctx, next)
+		if err != nil {
+			return out, drafts, passes, err
+		}
+		passes++
+		if logits, err = d.Logits(logits, x, rows); err != nil {
+			return out, drafts, passes, err
+		}
+		row := rows - 1 // of the prompt only the last
+		if passes > 1 {
+			row = 0
+		}
+		id := argmax(logits[row*v:][:v])
+		text, out = append(text, id), append(out, id)
+		kept := rows
+		if passes > 1 {
+			draft := &drafts[len(drafts)-1]
+			if draft.Accepted = draft.Token == id; !draft.Accepted {
+				kept = 1
+			} else if len(out) < n {
+				id = argmax(logits[v:][:v])
+				text, out = append(text, id), append(out, id)
+			}
+		}
+		d.Cut(start + kept)
+		if len(out) >= n {
+			break
+		}
+		// The module sees every position that stays, with the token after it.
+		normed = grow(normed, kept*h)
+		d.head.Normed(normed, x[:kept*h])
+		guess, err := m.Feed(ctx, normed, text[start+1:start+kept+1])
+		if err != nil {
+			return out, drafts, passes, err
+		}
+		draft := Draft{Position: len(text), Token: argmax(guess[(kept-1)*v:][:v])}
+		drafts = append(drafts, draft)
+		next = []int32{text[len(text)-1], draft.Token}
+	}
+	return out, drafts, passes, nil
+}
