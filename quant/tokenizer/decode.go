@@ -1,0 +1,167 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// decoder changes the texts of tokens before they are joined.
+type decoder func(tokens []string) []string
+
+// Decode turns ids into text. Ids that are none are left out; skipSpecial leaves
+// out special tokens as well.
+func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
+	var tokens []string
+	for _, id := range ids {
+		if id < 0 || int(id) >= len(t.vocab) || skipSpecial && t.silent[id] {
+			continue
+		}
+		tokens = append(tokens, t.vocab[id])
+	}
+	if t.decode == nil {
+		return strings.Join(tokens, " ")
+	}
+	for _, d := range t.decode {
+		tokens = d(tokens)
+	}
+	return strings.Join(tokens, "")
+}
+
+func parseDecoder(raw json.RawMessage) ([]decoder, error) {
+	name, err := kind(raw)
+	if err != nil || name == "" {
+		return nil, err
+	}
+	one := func(d decoder) ([]decoder, error) { return []decoder{d}, nil }
+	switch name {
+	case "Sequence":
+		var s struct {
+			List []json.RawMessage `json:"decoders"`
+		}
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, err
+		}
+		all := []decoder{}
+		for _, r := range s.List {
+			d, err := parseDecoder(r)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, d...)
+		}
+		return all, nil
+	case "ByteLevel":
+		return one(byteLevel)
+	case "ByteFallback":
+		return one(byteFallback)
+	case "Fuse":
+		return one(func(tokens []string) []string { return []string{strings.Join(tokens, "")} })
+	case "Replace":
+		r := &replaced{}
+		if err := json.Unmarshal(raw, r); err != nil {
+			return nil, err
+		}
+		n, err := r.compile()
+		if err != nil {
+			return nil, err
+		}
+		return one(func(tokens []string) []string {
+			for i := range tokens {
+				tokens[i] = n(tokens[i])
+			}
+			return tokens
+		})
+	case "Strip":
+		var s struct {
+			Content     string `json:"content"`
+			Start, Stop int
+		}
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, err
+		}
+		return one(func(tokens []string) []string {
+			for i, tok := range tokens {
+				for n := 0; n < s.Start && strings.HasPrefix(tok, s.Content); n++ {
+					tok = tok[len(s.Content):]
+				}
+				for n := 0; n < s.Stop && strings.HasSuffix(tok, s.Content); n++ {
+					tok = tok[:len(tok)-len(s.Content)]
+				}
+				tokens[i] = tok
+			}
+			return tokens
+		})
+	case "Metaspace":
+		m := struct {
+			Replacement string `json:"replacement"`
+			Prepend     string `json:"prepend_scheme"`
+			AddPrefix   *bool  `json:"add_prefix_space"`
+		}{}
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return nil, err
+		}
+		never := m.Prepend == "never" || m.AddPrefix != nil && !*m.AddPrefix
+		return one(func(tokens []string) []string {
+			for i, tok := range tokens {
+				if i == 0 && !never {
+					tok = strings.TrimPrefix(tok, m.Replacement)
+				}
+				tokens[i] = strings.ReplaceAll(tok, m.Replacement, " ")
+			}
+			return tokens
+		})
+	}
+	return nil, unknown("decoder", name, "Sequence", "ByteLevel", "ByteFallback", "Fuse", "Replace", "Strip", "Metaspace")
+}
+
+// byteLevel turns the characters of a byte-level vocabulary into bytes. A token
+// with another character stands for its own text.
+func byteLevel(tokens []string) []string {
+	var out []byte
+	for _, tok := range tokens {
+		start := len(out)
+		for _, r := range tok {
+			b, ok := charBytes[r]
+			if !ok {
+				out = append(out[:start], tok...)
+				break
+			}
+			out = append(out, b)
+		}
+	}
+	return []string{lossy(out)}
+}
+
+// byteFallback turns runs of <0x…> tokens into text; of a run that is no UTF-8
+// every byte is U+FFFD.
+func byteFallback(tokens []string) []string {
+	var out []string
+	var run []byte
+	flush := func() {
+		if len(run) == 0 {
+			return
+		}
+		if utf8.Valid(run) {
+			out = append(out, string(run))
+		} else {
+			for range run {
+				out = append(out, "\uFFFD")
+			}
+		}
+		run = run[:0]
+	}
+	for _, tok := range tokens {
+		if len(tok) == 6 && strings.HasPrefix(tok, "<0x") && tok[5] == '>' {
+			if b, err := strconv.ParseUint(tok[3:5], 16, 8); err == nil {
+				run = append(run, byte(b))
+				continue
+			}
+		}
+		flush()
+		out = append(out, tok)
+	}
+	flush()
+	return out
+}
