@@ -1,0 +1,109 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// GGUFType is a way in which a GGUF file stores the elements of a tensor, by
+// the number that the file has for it.
+type GGUFType uint32
+
+// Types of GGUF tensors. The numbers are the format's.
+const (
+	GGUFF32   GGUFType = 0
+	GGUFF16   GGUFType = 1
+	GGUFQ4_0  GGUFType = 2
+	GGUFQ4_1  GGUFType = 3
+	GGUFQ5_0  GGUFType = 6
+	GGUFQ5_1  GGUFType = 7
+	GGUFQ8_0  GGUFType = 8
+	GGUFQ2_K  GGUFType = 10
+	GGUFQ3_K  GGUFType = 11
+	GGUFQ4_K  GGUFType = 12
+	GGUFQ5_K  GGUFType = 13
+	GGUFQ6_K  GGUFType = 14
+	GGUFIQ4NL GGUFType = 20
+	GGUFIQ4XS GGUFType = 23
+	GGUFI8    GGUFType = 24
+	GGUFI16   GGUFType = 25
+	GGUFI32   GGUFType = 26
+	GGUFI64   GGUFType = 27
+	GGUFF64   GGUFType = 28
+	GGUFBF16  GGUFType = 30
+	GGUFMXFP4 GGUFType = 39
+)
+
+// ggufInfo describes a type: Block elements along a row take Bytes bytes.
+type ggufInfo struct {
+	name         string
+	block, bytes int
+	decode       func(dst []float32, src []byte) // one block; nil where elements are no weights
+}
+
+var ggufTypes = map[GGUFType]ggufInfo{
+	GGUFF32:   {"F32", 1, 4, func(d []float32, s []byte) { d[0] = math.Float32frombits(binary.LittleEndian.Uint32(s)) }},
+	GGUFF16:   {"F16", 1, 2, func(d []float32, s []byte) { d[0] = half(s) }},
+	GGUFBF16:  {"BF16", 1, 2, func(d []float32, s []byte) { d[0] = BF16ToF32(binary.LittleEndian.Uint16(s)) }},
+	GGUFF64:   {"F64", 1, 8, func(d []float32, s []byte) { d[0] = float32(math.Float64frombits(binary.LittleEndian.Uint64(s))) }},
+	GGUFI8:    {"I8", 1, 1, nil},
+	GGUFI16:   {"I16", 1, 2, nil},
+	GGUFI32:   {"I32", 1, 4, nil},
+	GGUFI64:   {"I64", 1, 8, nil},
+	GGUFQ4_0:  {"Q4_0", 32, 18, decodeQ4_0},
+	GGUFQ4_1:  {"Q4_1", 32, 20, decodeQ4_1},
+	GGUFQ5_0:  {"Q5_0", 32, 22, decodeQ5_0},
+	GGUFQ5_1:  {"Q5_1", 32, 24, decodeQ5_1},
+	GGUFQ8_0:  {"Q8_0", 32, 34, decodeQ8_0},
+	GGUFQ2_K:  {"Q2_K", 256, 84, decodeQ2K},
+	GGUFQ3_K:  {"Q3_K", 256, 110, decodeQ3K},
+	GGUFQ4_K:  {"Q4_K", 256, 144, decodeQ4K},
+	GGUFQ5_K:  {"Q5_K", 256, 176, decodeQ5K},
+	GGUFQ6_K:  {"Q6_K", 256, 210, decodeQ6K},
+	GGUFIQ4NL: {"IQ4_NL", 32, 18, decodeIQ4NL},
+	GGUFIQ4XS: {"IQ4_XS", 256, 136, decodeIQ4XS},
+	GGUFMXFP4: {"MXFP4", 32, 17, decodeGGUFMXFP4},
+}
+
+// String is the type's name, or its number where it is not known.
+func (t GGUFType) String() string {
+	if i, ok := ggufTypes[t]; ok {
+		return i.name
+	}
+	return fmt.Sprintf("type %d", uint32(t))
+}
+
+// Known says whether the type is known.
+func (t GGUFType) Known() bool { _, ok := ggufTypes[t]; return ok }
+
+// Block is how many elements along a row are stored together, and in how many
+// bytes; 0 and 0 for an unknown type.
+func (t GGUFType) Block() (elements, bytes int) {
+	i := ggufTypes[t]
+	return i.block, i.bytes
+}
+
+// Decodes says whether DecodeGGUF can make weights of the type.
+func (t GGUFType) Decodes() bool { return ggufTypes[t].decode != nil }
+
+// DecodeGGUF decodes len(dst) elements, which src must hold exactly. Products
+// are taken in f32, (d·scale)·q and then minus the minimum, as gguf-py does.
+func DecodeGGUF(dst []float32, t GGUFType, src []byte) error {
+	i, ok := ggufTypes[t]
+	switch {
+	case !ok || i.decode == nil:
+		return fmt.Errorf("kernels: GGUF %s cannot be decoded", t)
+	case len(dst)%i.block != 0:
+		return fmt.Errorf("kernels: %d elements are no whole blocks of %d of GGUF %s", len(dst), i.block, t)
+	case len(dst)/i.block*i.bytes != len(src):
+		return fmt.Errorf("kernels: %d bytes for %d elements of GGUF %s, want %d", len(src), len(dst), t, len(dst)/i.block*i.bytes)
+	}
+	for len(dst) > 0 {
+		i.decode(dst[:i.block:i.block], src[:i.bytes:i.bytes])
+		dst, src = dst[i.block:], src[i.bytes:]
+	}
+	return nil
+}
+
+func half(s []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(s)) }
