@@ -90,6 +90,9 @@ const (
 	EventStopped   EventKind = "stopped" // the run ended early on an error of the environment
 	EventFinished  EventKind = "finished"
 	EventAudit     EventKind = "audit" // the scales of a checkpoint were looked at
+	EventYard      EventKind = "yard"  // a measurement of KL divergence began: its setup
+	EventScore     EventKind = "score" // one chunk was scored under all candidates
+	EventYardEnd   EventKind = "yardend"
 )
 
 // Event is one line of the session's log. Variant and Tensor are -1 where the
@@ -155,6 +158,7 @@ type State struct {
 	Log      []Event     // all events but taps and lists of tensors, in order
 	Exports  []ExportRef // checkpoints that runs wrote, in order
 	Audits   []*Audit    // looks at the scales of checkpoints, in order; not changed once they are here
+	Yards    []*Yard     // measurements of KL divergence, in order
 	Progress Progress
 	LastSeq  int64
 	LastUS   int64
@@ -168,6 +172,9 @@ type Batch struct {
 	Events          []Event     // in order, none lost, without taps
 	Exports         []ExportRef // written, in order
 	Audits          []*Audit    // made, in order
+	YardsBegun      []YardBegun
+	YardChunks      []YardChunk // in order, none lost
+	YardsEnded      []YardEnded
 	Progress        Progress
 	LastSeq, LastUS int64
 	Closed          bool // nothing will follow
@@ -192,6 +199,7 @@ func (s *State) Apply(b Batch) {
 	s.Log = append(s.Log, b.Events...)
 	s.Exports = append(s.Exports, b.Exports...)
 	s.Audits = append(s.Audits, b.Audits...)
+	s.applyYards(b)
 	s.Progress = b.Progress
 	s.LastSeq = max(s.LastSeq, b.LastSeq)
 	s.LastUS = max(s.LastUS, b.LastUS)
@@ -202,7 +210,7 @@ func (s *State) Clone() *State {
 	c := *s
 	c.Variants = slices.Clone(s.Variants)
 	c.Log = slices.Clone(s.Log)
-	c.Exports, c.Audits = slices.Clone(s.Exports), slices.Clone(s.Audits)
+	c.Exports, c.Audits, c.Yards = slices.Clone(s.Exports), slices.Clone(s.Audits), cloneYards(s.Yards)
 	c.Records = make([][]Record, len(s.Records))
 	for i, r := range s.Records {
 		c.Records[i] = slices.Clone(r)

@@ -38,6 +38,7 @@ type Model struct {
 	dark    bool
 
 	audit       auditing
+	kl          measuring
 	look        looking
 	projections []string // of the session's tensors
 	walked      int      // the tensor that the walk over the worst ones went to last
@@ -98,6 +99,7 @@ func New(feed sessions.Feed, o Options) *Model {
 		PaneMap: views.NewMap(m.scene), PaneDetail: views.NewDetail(m.scene), PaneWorst: views.NewWorst(m.scene),
 		PaneClipping: views.NewClipping(m.scene), PaneCompare: views.NewCompare(m.scene),
 		PaneLandscape: views.NewLandscape(m.scene), PaneAudit: views.NewAudit(m.scene),
+		PaneKL:  views.NewKL(m.scene),
 		PaneLog: views.NewLog(m.scene), PaneTensor: views.NewTensor(m.scene),
 	}
 	if s, _, ok := ScreenByName(o.Screen); ok {

@@ -13,6 +13,7 @@ const (
 	PaneClipping
 	PaneLandscape
 	PaneCompare
+	PaneKL
 	PaneAudit
 	PaneLog
 	PaneTensor
@@ -20,7 +21,7 @@ const (
 )
 
 // paneNames are what help calls the panes.
-var paneNames = [paneCount]string{"Map", "Detail", "Worst", "Clipping", "Landscape", "Compare", "Audit", "Log", "Tensor"}
+var paneNames = [paneCount]string{"Map", "Detail", "Worst", "Clipping", "Landscape", "Compare", "KL", "Audit", "Log", "Tensor"}
 
 // Screen is what fills the body.
 type Screen uint8
@@ -53,7 +54,7 @@ var screenTable = []screenInfo{
 	{ScreenClipping, "Clipping", []PaneID{PaneClipping}, ""},
 	{ScreenLandscape, "Landscape", []PaneID{PaneLandscape}, ""},
 	{ScreenCompare, "Compare", []PaneID{PaneCompare}, ""},
-	{ScreenKL, "KL", nil, "this version does not measure KL divergence yet"},
+	{ScreenKL, "KL", []PaneID{PaneKL}, ""},
 	{ScreenGates, "Gates", nil, "this version does not run gates yet"},
 	{ScreenAudit, "Audit", []PaneID{PaneAudit}, ""},
 	{ScreenLog, "Log", []PaneID{PaneLog}, ""},

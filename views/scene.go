@@ -23,6 +23,7 @@ type Scene struct {
 
 	Detail  *Detail // of the tensor under the cursor; nil until it is there
 	Audits  AuditWork
+	KL      KLWork
 	Version uint64
 
 	figures  *figures               // of Metric, made when first asked for

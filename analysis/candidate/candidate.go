@@ -1,0 +1,102 @@
+// Package candidate opens everything that can present a model's weights: a
+// checkpoint in floating point or in a quantized layout, a GGUF file, a variant
+// or a recipe made on the fly from a reference, and mixtures of them. All of them
+// are model.Sources behind one forward pass.
+//
+// Promises: what is quantized is decoded by its own layout's formula, everything
+// else comes from the candidate's own files. Weights are expanded in panels,
+// never as a whole. What really ran is in Effective, and what could not be made as
+// asked is in Fallbacks, never silent. Findings say what is odd. Errors are one
+// line with the file, the tensor and the reason.
+package candidate
+
+import (
+	"quantscope/analysis/model"
+	"quantscope/kernels"
+	"quantscope/quant/tokenizer"
+	"quantscope/quant/topology"
+)
+
+// Kind is what a candidate is made from.
+type Kind string
+
+// Kinds of candidates.
+const (
+	Checkpoint Kind = "checkpoint" // a folder or file of safetensors, quantized or not
+	GGUF       Kind = "gguf"
+	Variant    Kind = "variant" // made on the fly from the reference
+	Recipe     Kind = "recipe"  // the same, from a recipe file
+	Mixed      Kind = "mixed"   // of two others: kept tensors, another's head or body
+)
+
+// Candidate is an opened model. It is a reference where others are measured
+// against it. Its fields are not changed after it was opened; Source may be called
+// from any goroutine.
+type Candidate struct {
+	Label string // what tables call it: the name given, else the spec
+	Spec  string // as the user wrote it
+	Path  string // of the files; the reference's for variants, "demo" for the embedded one
+	Kind  Kind
+
+	Topology *topology.Model // of the weights as the forward pass sees them
+	Arch     *model.Spec
+
+	Tokenizer    *tokenizer.Tokenizer // nil where there is none that can be read
+	TokenizerErr error                // why
+	TokenizerID  string               // SHA-256 over vocabulary and rules; equal ids, equal tokenizers; "" where there is none
+
+	Identity      string  // of the weights: checkpoint.Identity or the digest of a GGUF's header and size, in hex; of a variant the reference's
+	Bytes         int64   // stored, scales and all, of everything the pass reads
+	BitsPerWeight float64 // of all linear weights and embeddings that the pass reads, scales included
+	Schemes       []Share // by falling share
+	Effective     string  // what really is presented: the variant's canonical name, the formats of a checkpoint
+	Fallbacks     []Fallback
+	Findings      []Finding
+	Baseline      string // of a calibrated variant: the spec of its round-to-nearest baseline; "" for others
+
+	source func() (model.Source, error)
+	close  func() error
+}
+
+// Share is how much of a candidate is stored in one scheme.
+type Share struct {
+	Scheme  string  `json:"scheme"`
+	Tensors int     `json:"tensors"`
+	Params  int64   `json:"params"`
+	Of      float64 `json:"of"` // share of the parameters counted in BitsPerWeight
+}
+
+// Fallback is a tensor that is not what was asked for.
+type Fallback struct {
+	Tensor    string `json:"tensor"`
+	Requested string `json:"requested"`
+	Effective string `json:"effective"`
+	Reason    string `json:"reason"`
+	Params    int64  `json:"params"`
+}
+
+// Finding is something odd about a candidate.
+type Finding struct {
+	ID      string `json:"id"` // permuted, tokenizer-differs, tied-head-missing, …
+	Tensor  string `json:"tensor,omitempty"`
+	Message string `json:"message"`
+}
+
+// Options of opening.
+type Options struct {
+	Set     kernels.Set
+	Threads int
+	Targets string // patterns of what variants quantize; "" is the default selection of package recipe
+	Mem     int64  // bytes that codes made on the fly may stay in memory for; 0: made anew each time
+}
+
+// Source is a source of the candidate's weights for one pass.
+func (c *Candidate) Source() (model.Source, error) { return c.source() }
+
+// Close gives back the files. The reference of a variant stays open.
+func (c *Candidate) Close() error {
+	if c.close == nil {
+		return nil
+	}
+	return c.close()
+}

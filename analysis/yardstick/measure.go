@@ -1,0 +1,61 @@
+package yardstick
+
+import (
+	"context"
+	"errors"
+
+	"quantscope/analysis/candidate"
+	"quantscope/analysis/corpus"
+	"quantscope/kernels"
+)
+
+var errNotYet = errors.New("yardstick: not built yet")
+
+// Options of a measurement.
+type Options struct {
+	Set     kernels.Set
+	Threads int
+	Mem     int64  // bound of hidden states, weights and logits; 0 for the default
+	BF16    bool   // bf16 activations for all parties
+	Half    bool   // score the second half of each chunk only, as llama.cpp does
+	NoFloor bool   // leave out the ruler's floor
+	Probe   bool   // measure output errors on real inputs
+	Cache   string // folder of the reference's final hidden states; "" keeps none
+	Seed    uint64 // of the bootstrap
+	Program string
+
+	Begin    func(*Setup)                 // called once, before any chunk
+	Skip     func(corpus, chunk int) bool // chunks that are done already; nil: none
+	Scored   func(*Chunk)                 // called for each chunk, in order, from one goroutine
+	Progress func(Progress)               // from one goroutine
+	Pause    func(context.Context) error  // called between groups of chunks; waits where the run is paused
+}
+
+// Progress is how far a measurement is.
+type Progress struct {
+	Stage         string // opening, reference, candidates, scoring, probing, bootstrap
+	Party         int    // candidate that is at work, -1 the reference
+	Layer, Layers int
+	Done, Total   int64   // token·layers of all parties
+	TokensPerSec  float64 // of one party through all its layers
+	ETASeconds    float64
+	Chunks, Of    int // scored
+}
+
+// NewSetup describes a measurement, checks that the parties can be compared and
+// adds the floor. Errors name the two sides and what differs.
+func NewSetup(ref *candidate.Candidate, cands []*candidate.Candidate, corpora []*corpus.Corpus, o Options) (*Setup, error) {
+	return nil, errNotYet
+}
+
+// Measure takes the corpora through the reference and all candidates in one pass
+// and scores every position. Chunks of all corpora come in turn, so that
+// early figures are of all of them.
+func Measure(ctx context.Context, ref *candidate.Candidate, cands []*candidate.Candidate, corpora []*corpus.Corpus, o Options) (*Report, error) {
+	return nil, errNotYet
+}
+
+// Analyze makes the report of what was scored so far. It does not touch weights.
+func Analyze(ctx context.Context, s *Setup, chunks []*Chunk, seed uint64) (*Report, error) {
+	return nil, errNotYet
+}

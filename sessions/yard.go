@@ -1,0 +1,104 @@
+package sessions
+
+import (
+	"context"
+
+	"quantscope/analysis/yardstick"
+)
+
+// Yard is one measurement of KL divergence that a session holds: what is
+// measured, the chunks that are scored so far, and, at its end, what cannot be
+// computed from them.
+type Yard struct {
+	Setup  *yardstick.Setup
+	AtUS   int64              // of its beginning
+	Chunks []*yardstick.Chunk // in the order in which they were scored; not changed once they are here
+	End    *YardEnd           // nil while it runs, and where it never ended
+}
+
+// Positions are how many the measurement has scored, and will.
+func (y *Yard) Positions() (done, of int64) {
+	for _, c := range y.Chunks {
+		done += int64(len(c.Ref))
+	}
+	return done, y.Setup.Positions64()
+}
+
+// YardEnd ends a measurement.
+type YardEnd struct {
+	State  RunState          `json:"state"` // finished, cancelled, stopped
+	Reason string            `json:"reason,omitempty"`
+	Probes []yardstick.Probe `json:"probes,omitempty"`
+	Sane   *yardstick.Sanity `json:"sane,omitempty"`
+}
+
+// YardBegun, YardChunk and YardEnded are what batches bring; Yard is the index in
+// State.Yards.
+type (
+	YardBegun struct {
+		Yard  int
+		AtUS  int64
+		Setup *yardstick.Setup
+	}
+	YardChunk struct {
+		Yard  int
+		Chunk *yardstick.Chunk
+	}
+	YardEnded struct {
+		Yard int
+		End  *YardEnd
+	}
+)
+
+// MeasureRequest says what a measurement of a session's checkpoint takes in.
+type MeasureRequest struct {
+	Candidates []string // specs as package candidate parses them
+	Corpora    []string // names of embedded corpora, files; none: all embedded evaluation corpora, where the tokenizer is theirs
+	Keep       string
+	Targets    string
+	BF16       bool
+	Half       bool
+	Probe      bool
+	Threads    int
+	MemBytes   int64
+	Progress   func(yardstick.Progress) // may be nil; from any goroutine
+}
+
+// Measurer is a feed that can measure KL divergence to its session's own
+// checkpoint. Measure reads files, may be called from any goroutine, and returns
+// when the measurement has ended; its chunks arrive through the feed. ctx ends
+// it; what was scored stays. Where the checkpoint is not to be had, the error says
+// where it was.
+type Measurer interface {
+	Measure(ctx context.Context, r MeasureRequest) error
+}
+
+// applyYards takes in what a batch says of measurements.
+func (s *State) applyYards(b Batch) {
+	for _, y := range b.YardsBegun {
+		if y.Yard == len(s.Yards) {
+			s.Yards = append(s.Yards, &Yard{Setup: y.Setup, AtUS: y.AtUS})
+		}
+	}
+	for _, c := range b.YardChunks {
+		if c.Yard >= 0 && c.Yard < len(s.Yards) {
+			s.Yards[c.Yard].Chunks = append(s.Yards[c.Yard].Chunks, c.Chunk)
+		}
+	}
+	for _, e := range b.YardsEnded {
+		if e.Yard >= 0 && e.Yard < len(s.Yards) {
+			s.Yards[e.Yard].End = e.End
+		}
+	}
+}
+
+// cloneYards copies what applyYards changes.
+func cloneYards(ys []*Yard) []*Yard {
+	out := make([]*Yard, len(ys))
+	for i, y := range ys {
+		c := *y
+		c.Chunks = append([]*yardstick.Chunk(nil), y.Chunks...)
+		out[i] = &c
+	}
+	return out
+}
