@@ -100,3 +100,10 @@ func (c *Candidate) Close() error {
 	}
 	return c.close()
 }
+
+// Of makes a candidate of any source, for whoever has weights that no file holds.
+// close may be nil.
+func Of(c Candidate, source func() (model.Source, error), close func() error) *Candidate {
+	c.source, c.close = source, close
+	return &c
+}
