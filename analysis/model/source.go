@@ -32,3 +32,15 @@ type Source interface {
 	// Release gives back what Weight returned since the last one.
 	Release()
 }
+
+// Origins is a Source that knows where its weights come from, so that what
+// several candidates have in common is read and computed once. An origin is
+// comparable; equal origins, even of two Sources, stand for the same bits. nil is
+// an origin that is not known and equals no other.
+type Origins interface {
+	// LayerOrigin is that of all tensors of a layer together, norms and biases too;
+	// -1 is the embedding.
+	LayerOrigin(layer int) any
+	// WeightOrigin is that of one matrix, which Weight gives.
+	WeightOrigin(p Place) any
+}
