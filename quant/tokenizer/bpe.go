@@ -18,6 +18,7 @@ type bpe struct {
 	fallback     [256]int32 // ids of <0x00> to <0xFF>
 	bytes        bool
 	ignoreMerges bool
+	sum          []byte // digest of all of it
 }
 
 type merge struct{ rank, into int32 }
@@ -83,7 +84,9 @@ func (t *Tokenizer) parseModel(raw json.RawMessage) error {
 		b.fallback[i] = id
 	}
 	t.model = b
-	return b.parseMerges(m.Merges)
+	err := b.parseMerges(m.Merges)
+	t.sum = b.sum
+	return err
 }
 
 // parseMerges reads pairs, or in older files two words in a string.
@@ -103,6 +106,8 @@ func (b *bpe) parseMerges(raw json.RawMessage) error {
 			pairs[i] = [2]string{left, right}
 		}
 	}
+	d := newDigest()
+	d.text(fmt.Sprintf("BPE unk %d fuse %t bytes %t ignore %t", b.unk, b.fuse, b.bytes, b.ignoreMerges))
 	b.ranks = make(map[[2]int32]merge, len(pairs))
 	for i, p := range pairs {
 		left, ok1 := b.ids[p[0]]
@@ -114,7 +119,10 @@ func (b *bpe) parseMerges(raw json.RawMessage) error {
 		if _, twice := b.ranks[[2]int32{left, right}]; !twice {
 			b.ranks[[2]int32{left, right}] = merge{int32(i), into}
 		}
+		d.number(int64(left))
+		d.number(int64(right))
 	}
+	b.sum = d.Sum(nil)
 	return nil
 }
 

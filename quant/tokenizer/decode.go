@@ -29,7 +29,7 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 	return strings.Join(tokens, "")
 }
 
-func parseDecoder(raw json.RawMessage) ([]decoder, error) {
+func (t *Tokenizer) parseDecoder(raw json.RawMessage) ([]decoder, error) {
 	name, err := kind(raw)
 	if err != nil || name == "" {
 		return nil, err
@@ -45,7 +45,7 @@ func parseDecoder(raw json.RawMessage) ([]decoder, error) {
 		}
 		all := []decoder{}
 		for _, r := range s.List {
-			d, err := parseDecoder(r)
+			d, err := t.parseDecoder(r)
 			if err != nil {
 				return nil, err
 			}
@@ -53,8 +53,10 @@ func parseDecoder(raw json.RawMessage) ([]decoder, error) {
 		}
 		return all, nil
 	case "ByteLevel":
+		t.spell.byteLevel = true
 		return one(byteLevel)
 	case "ByteFallback":
+		t.spell.fallback = true
 		return one(byteFallback)
 	case "Fuse":
 		return one(func(tokens []string) []string { return []string{strings.Join(tokens, "")} })
@@ -66,6 +68,9 @@ func parseDecoder(raw json.RawMessage) ([]decoder, error) {
 		n, err := r.compile()
 		if err != nil {
 			return nil, err
+		}
+		if r.Content == " " && r.Pattern.String != nil {
+			t.spell.space = *r.Pattern.String
 		}
 		return one(func(tokens []string) []string {
 			for i := range tokens {
@@ -102,6 +107,7 @@ func parseDecoder(raw json.RawMessage) ([]decoder, error) {
 		if err := json.Unmarshal(raw, &m); err != nil {
 			return nil, err
 		}
+		t.spell.space = m.Replacement
 		never := m.Prepend == "never" || m.AddPrefix != nil && !*m.AddPrefix
 		return one(func(tokens []string) []string {
 			for i, tok := range tokens {
@@ -121,17 +127,30 @@ func parseDecoder(raw json.RawMessage) ([]decoder, error) {
 func byteLevel(tokens []string) []string {
 	var out []byte
 	for _, tok := range tokens {
-		start := len(out)
-		for _, r := range tok {
-			b, ok := charBytes[r]
-			if !ok {
-				out = append(out[:start], tok...)
-				break
-			}
-			out = append(out, b)
-		}
+		out = byteLevelBytes(out, tok)
 	}
 	return []string{lossy(out)}
+}
+
+func byteLevelBytes(dst []byte, token string) []byte {
+	start := len(dst)
+	for _, r := range token {
+		b, ok := charBytes[r]
+		if !ok {
+			return append(dst[:start], token...)
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}
+
+// byteToken reads a token of the form <0x0A>.
+func byteToken(token string) (byte, bool) {
+	if len(token) != 6 || !strings.HasPrefix(token, "<0x") || token[5] != '>' {
+		return 0, false
+	}
+	b, err := strconv.ParseUint(token[3:5], 16, 8)
+	return byte(b), err == nil
 }
 
 // byteFallback turns runs of <0x…> tokens into text; of a run that is no UTF-8
@@ -153,11 +172,9 @@ func byteFallback(tokens []string) []string {
 		run = run[:0]
 	}
 	for _, tok := range tokens {
-		if len(tok) == 6 && strings.HasPrefix(tok, "<0x") && tok[5] == '>' {
-			if b, err := strconv.ParseUint(tok[3:5], 16, 8); err == nil {
-				run = append(run, byte(b))
-				continue
-			}
+		if b, ok := byteToken(tok); ok {
+			run = append(run, b)
+			continue
 		}
 		flush()
 		out = append(out, tok)

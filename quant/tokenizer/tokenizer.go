@@ -24,6 +24,11 @@ type Tokenizer struct {
 	decode []decoder
 	adds   map[int32]bool // added tokens
 	silent map[int32]bool // special ones
+	spell  spelling
+
+	identity string
+	rules    []string // the parts that are told by their text, for Differences
+	sum      []byte   // of the model
 }
 
 // encoder is a model: it turns one piece of normalized, split text into ids.
@@ -73,12 +78,13 @@ func Parse(data []byte) (*Tokenizer, error) {
 		{"normalizer", func() (err error) { t.norms, err = parseNormalizer(f.Normalizer); return }},
 		{"pre_tokenizer", func() (err error) { t.splits, err = parseSplitter(f.PreTokenizer); return }},
 		{"post_processor", func() (err error) { t.post, err = t.parsePost(f.PostProcessor); return }},
-		{"decoder", func() (err error) { t.decode, err = parseDecoder(f.Decoder); return }},
+		{"decoder", func() (err error) { t.decode, err = t.parseDecoder(f.Decoder); return }},
 	} {
 		if err := step.do(); err != nil {
 			return nil, fmt.Errorf("tokenizer.json: %s: %w", step.name, err)
 		}
 	}
+	t.seal(t.sum, []string{canonical(f.Normalizer), canonical(f.PreTokenizer), canonical(f.PostProcessor)})
 	return t, nil
 }
 

@@ -58,6 +58,12 @@ func (t *Tokenizer) parseUnigram(raw json.RawMessage, unk *int32, bytes bool) er
 		}
 		u.fallback[i] = id
 	}
+	d := newDigest()
+	d.text(fmt.Sprintf("Unigram unk %d bytes %t", u.unk, u.bytes))
+	for _, s := range u.scores {
+		d.number(int64(math.Float64bits(s)))
+	}
+	t.sum = d.Sum(nil)
 	t.model = u
 	return nil
 }
