@@ -15,6 +15,8 @@ type Options struct {
 	Set     kernels.Set
 	Threads int  // 0: all processors
 	BF16    bool // activations are rounded to bf16 where a bf16 run would store them
+	// BF16Of, where it is set, says so of each source of Run by itself, in place of BF16.
+	BF16Of []bool
 
 	// Input, where it is set, is called with the input of every linear map: n rows
 	// of its columns. It is called from several goroutines for experts; x is only
@@ -27,6 +29,10 @@ type Options struct {
 	Layer func(candidate, after int, x []float32)
 	// Done, where it is set, is told of every layer of a candidate that is done.
 	Done func(candidate, layer int)
+	// NonFinite, where it is set, is told of the first hidden state of a candidate
+	// that is not finite, once a layer, −1 being the embeddings. nil lets the pass
+	// go on: what follows in that chunk, and nothing else, is then not a number.
+	NonFinite func(candidate, layer int, e *NonFiniteError) error
 }
 
 // Hidden are the final hidden states of a candidate, before the final norm: rows
@@ -49,7 +55,7 @@ func Run(ctx context.Context, spec *Spec, sources []Source, chunks [][]int32, o 
 	shared := &run{spec: spec, o: o, seqs: seqs}
 	for c, src := range sources {
 		r := *shared
-		r.src, r.candidate = src, c
+		r.src, r.candidate, r.o.BF16 = src, c, o.bf16(c)
 		x, err := r.embed(ctx, tokens)
 		if err != nil {
 			return nil, err
@@ -61,7 +67,7 @@ func Run(ctx context.Context, spec *Spec, sources []Source, chunks [][]int32, o 
 	}
 	for i := range spec.Layers {
 		for c, src := range sources {
-			shared.src, shared.candidate = src, c
+			shared.src, shared.candidate, shared.o.BF16 = src, c, o.bf16(c)
 			if err := shared.layer(ctx, &spec.Layers[i], out[c].X, len(tokens), longest); err != nil {
 				return nil, fmt.Errorf("layer %d: %w", i, err)
 			}
@@ -74,6 +80,14 @@ func Run(ctx context.Context, spec *Spec, sources []Source, chunks [][]int32, o 
 		}
 	}
 	return out, nil
+}
+
+// bf16 says whether a source's activations are rounded.
+func (o *Options) bf16(source int) bool {
+	if source < len(o.BF16Of) {
+		return o.BF16Of[source]
+	}
+	return o.BF16
 }
 
 // lay puts chunks one after the other.
@@ -130,7 +144,7 @@ func (r *run) embed(ctx context.Context, tokens []int32) ([]float32, error) {
 		}
 	}
 	r.round(x)
-	return x, r.finite(x, "embedding")
+	return x, r.finite(x, "embedding", -1)
 }
 
 // layer adds one decoder layer to the hidden states x of n rows.
@@ -166,7 +180,7 @@ func (r *run) layer(ctx context.Context, l *Layer, x []float32, n, span int) err
 	if err := r.add(ctx, l, x, y, l.PostMLP); err != nil {
 		return err
 	}
-	return r.finite(x, "output")
+	return r.finite(x, "output", l.Index)
 }
 
 // positions is one more than the last position of any sequence.
@@ -219,8 +233,19 @@ func (e *NonFiniteError) Error() string {
 	return fmt.Sprintf("%s of chunk %d, position %d, channel %d is %g", e.What, e.Chunk, e.Position, e.Channel, e.Value)
 }
 
-// finite looks at the hidden states.
-func (r *run) finite(x []float32, what string) error {
+// finite looks at the hidden states after a layer.
+func (r *run) finite(x []float32, what string, layer int) error {
+	e := r.firstNonFinite(x, what)
+	switch {
+	case e == nil:
+		return nil
+	case r.o.NonFinite != nil:
+		return r.o.NonFinite(r.candidate, layer, e)
+	}
+	return e
+}
+
+func (r *run) firstNonFinite(x []float32, what string) *NonFiniteError {
 	i := slices.IndexFunc(x, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) })
 	if i < 0 {
 		return nil
