@@ -1,79 +1,31 @@
 package model
 
 import (
-	"context"
-	"math"
-	"slices"
+	"fmt"
 	"testing"
-	"time"
-
-	"quantscope/kernels"
-	"quantscope/quant/checkpoint"
-	"quantscope/quant/demo"
-	"quantscope/quant/topology"
 )
 
+// TestDemo compares the embedded model's logits with those of transformers in
+// f32, and the experts that it chose.
 func TestDemo(t *testing.T) {
-	ck, err := demo.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := topology.FromCheckpoint(ck)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := NewSpec(top)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gold, err := checkpoint.Open("/work/shared/demo/logits.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range gold.Tensors {
-		t.Log(x.Name, x.Shape)
-	}
-	corpora, err := demo.Corpora()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range corpora {
-		if c.Name != "eval.prose" && c.Name != "eval.multi" {
-			continue
-		}
-		chunks := [][]int32{c.Chunk(0), c.Chunk(1)}
-		o := Options{Set: kernels.Best(), Threads: 2}
-		begin := time.Now()
-		src := NewStored(ck, top)
-		h, err := Run(context.Background(), spec, []Source{src}, chunks, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		head, err := NewHead(context.Background(), spec, src, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		logits, err := head.Logits(nil, h[0].X, h[0].Rows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Log(c.Name, h[0].Rows, time.Since(begin), float64(h[0].Rows)/time.Since(begin).Seconds())
-		name := c.Name[5:]
-		for _, x := range gold.Tensors {
-			if !slices.Contains([]string{name, "eval." + name, c.Name + ".logits", name + ".logits"}, x.Name) {
-				continue
-			}
-			want, shape := expected(t, gold, x.Name)
-			most := 0.0
-			T, V := int(shape[1]), int(shape[2])
-			for i := range int(shape[0]) {
-				for p := range T {
-					for v := range V {
-						most = max(most, math.Abs(float64(logits[(i*384+p)*V+v]-want[(i*T+p)*V+v])))
-					}
+	f, gold := openedDemo(t), openGolden(t, "demo_logits.safetensors")
+	for _, text := range []string{"prose", "multi"} {
+		o, routed := quick(), 0
+		o.Routed = func(_, layer int, _ []float32, choices []Choice) {
+			routed++
+			want, _ := gold.values(fmt.Sprintf("%s.experts.%d", text, layer))
+			for i, c := range choices {
+				a, b := float32(c.Experts[0]), float32(c.Experts[1])
+				if w := want[2*i:]; !(a == w[0] && b == w[1] || a == w[1] && b == w[0]) {
+					t.Fatalf("%s: layer %d token %d: experts %v, want %v", text, layer, i, c.Experts, want[2*i:2*i+2])
 				}
 			}
-			t.Log(x.Name, most)
+		}
+		_, logits := logitsOf(t, f, f.source(), gold.chunks(text+".ids"), o)
+		want, _ := gold.values(text + ".logits")
+		within(t, text, logits, want, 1e-4)
+		if routed != 4 {
+			t.Errorf("%s: %d routers, want 4", text, routed)
 		}
 	}
 }

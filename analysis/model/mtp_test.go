@@ -1,74 +1,75 @@
 package model
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
-
-	"quantscope/kernels"
-	"quantscope/quant/checkpoint"
-	"quantscope/quant/topology"
 )
 
-// TestGoldenMTP compares the module's logits, and greedy texts with and without
-// it, with those of transformers.
+// mtpModels are those of testdata with a multi-token-prediction layer.
+var mtpModels = []string{"glm4_moe_mtp", "deepseek_v3_mtp"}
+
+// TestGoldenMTP compares what the module computes of whole texts with
+// transformers: its layer's output, its experts, its logits.
 func TestGoldenMTP(t *testing.T) {
-	for _, name := range []string{"glm4_moe_mtp", "deepseek_v3_mtp"} {
+	for _, name := range mtpModels {
 		t.Run(name, func(t *testing.T) {
-			ctx := context.Background()
-			dir := "/work/shared/golden/models/" + name
-			ck, err := checkpoint.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ck.Close()
-			top, err := topology.FromCheckpoint(ck)
-			if err != nil {
-				t.Fatal(err)
-			}
-			spec, err := NewSpec(top)
-			if err != nil {
-				t.Fatal(err)
-			}
-			gold, err := checkpoint.Open(dir + ".expected.safetensors")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer gold.Close()
-			src := NewResident(NewStored(ck, top))
-			o := Options{Set: kernels.Best(), Threads: 2}
-			ids, shape := expected(t, gold, "input_ids")
-			want, _ := expected(t, gold, "mtp.logits")
-			T := int(shape[1])
-			for b := range int(shape[0]) {
-				var text []int32
-				for _, id := range ids[b*T:][:T] {
-					text = append(text, int32(id))
+			f, gold := opened(t, name), openGolden(t, name+".expected.safetensors")
+			src := NewResident(f.source())
+			logits, shape := gold.values("mtp.logits")
+			block, _ := gold.values("mtp.block_out")
+			n, h := int(shape[1]), f.spec.Hidden
+			for b, text := range gold.chunks("input_ids") {
+				o := quick()
+				o.Layer = func(_, after int, x []float32) {
+					if b == 0 && after == len(f.spec.Layers)+1 {
+						within(t, "block", x, block, goldenTolerance)
+					}
 				}
-				d, err := NewDecoder(ctx, spec, src, o)
+				ids, _ := gold.values("mtp.expert_ids")
+				o.Routed = func(_, _ int, _ []float32, choices []Choice) {
+					for i, c := range choices {
+						for j, e := range slices.Sorted(slices.Values(c.Experts)) {
+							if want := ids[(b*n+i)*2+j]; float32(e) != want {
+								t.Fatalf("sequence %d token %d: expert %d, want %g", b, i, e, want)
+							}
+						}
+					}
+				}
+				m, err := NewMTP(t.Context(), f.spec, src, o)
 				if err != nil {
 					t.Fatal(err)
 				}
-				x, err := d.Feed(ctx, text)
+				d, err := NewDecoder(t.Context(), f.spec, src, quick())
+				if err != nil {
+					t.Fatal(err)
+				}
+				x, err := d.Feed(t.Context(), text)
 				if err != nil {
 					t.Fatal(err)
 				}
 				normed := make([]float32, len(x))
 				d.head.Normed(normed, x)
-				m, err := NewMTP(ctx, spec, src, o)
+				got, err := m.Feed(t.Context(), normed[:n*h], text[1:])
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := m.Feed(ctx, normed[:(T-1)*spec.Hidden], text[1:])
-				if err != nil {
-					t.Fatal(err)
-				}
-				if w := worst(got, want[b*(T-1)*spec.Vocab:(b+1)*(T-1)*spec.Vocab]); w > 2e-4 {
-					t.Errorf("sequence %d: logits off by %g", b, w)
-				}
+				within(t, fmt.Sprintf("sequence %d", b), got, logits[b*n*f.spec.Vocab:][:n*f.spec.Vocab], goldenTolerance)
 			}
+		})
+	}
+}
+
+// TestGoldenDrafts compares greedy texts with and without drafts, every draft
+// and the number of passes.
+func TestGoldenDrafts(t *testing.T) {
+	for _, name := range mtpModels {
+		t.Run(name, func(t *testing.T) {
+			f := opened(t, name)
+			src := NewResident(f.source())
 			var g struct {
 				New     int `json:"max_new_tokens"`
 				Prompts []struct {
@@ -78,19 +79,22 @@ func TestGoldenMTP(t *testing.T) {
 					Passes int `json:"main_forwards"`
 				}
 			}
-			data, err := os.ReadFile(dir + ".generate.json")
+			data, err := os.ReadFile(filepath.Join("testdata", name+".generate.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := json.Unmarshal(data, &g); err != nil {
 				t.Fatal(err)
 			}
+			if len(g.Prompts) != 3 {
+				t.Fatalf("%d prompts, want 3", len(g.Prompts))
+			}
 			for i, p := range g.Prompts {
-				d, err := NewDecoder(ctx, spec, src, o)
+				d, err := NewDecoder(t.Context(), f.spec, src, quick())
 				if err != nil {
 					t.Fatal(err)
 				}
-				plain, err := Generate(ctx, d, p.Prompt, g.New, NewSampler(Sampling{}), nil)
+				plain, err := Generate(t.Context(), d, p.Prompt, g.New, NewSampler(Sampling{}), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -98,22 +102,16 @@ func TestGoldenMTP(t *testing.T) {
 					t.Errorf("prompt %d: %v, want %v", i, plain, p.New)
 				}
 				d.Cut(0)
-				m, err := NewMTP(ctx, spec, src, o)
+				m, err := NewMTP(t.Context(), f.spec, src, quick())
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, drafts, passes, err := GenerateMTP(ctx, d, m, p.Prompt, g.New)
+				got, drafts, passes, err := GenerateMTP(t.Context(), d, m, p.Prompt, g.New)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !slices.Equal(got, p.New) {
-					t.Errorf("prompt %d with drafts: %v, want %v", i, got, p.New)
-				}
-				if !slices.Equal(drafts, p.Drafts) {
-					t.Errorf("prompt %d: drafts %v, want %v", i, drafts, p.Drafts)
-				}
-				if passes != p.Passes {
-					t.Errorf("prompt %d: %d passes, want %d", i, passes, p.Passes)
+				if !slices.Equal(got, p.New) || !slices.Equal(drafts, p.Drafts) || passes != p.Passes {
+					t.Errorf("prompt %d: %v by %d passes with drafts %v, want %v by %d with %v", i, got, passes, drafts, p.New, p.Passes, p.Drafts)
 				}
 			}
 		})
