@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -94,4 +95,43 @@ func AtomicWriteFile(path string, data []byte) error {
 		return f.abandon(systemError(path, err))
 	}
 	return f.commit()
+}
+
+// AtomicFile is a file that gets its name when it is complete, for whoever
+// writes what does not fit into memory.
+type AtomicFile struct {
+	f    *atomicFile
+	done bool
+}
+
+// CreateAtomic begins one. What is at path stays until Commit.
+func CreateAtomic(path string) (*AtomicFile, error) {
+	f, err := createAtomic(path)
+	if err != nil {
+		return nil, err
+	}
+	return &AtomicFile{f: f}, nil
+}
+
+// WriteAt writes bytes at a place in the file.
+func (a *AtomicFile) WriteAt(p []byte, off int64) (int, error) { return a.f.WriteAt(p, off) }
+
+// Commit makes the file durable under its name; on an error it is gone.
+func (a *AtomicFile) Commit() error {
+	a.done = true
+	return a.f.commit()
+}
+
+// Abandon removes the temporary file. It says where that could not be done;
+// after Commit it does nothing.
+func (a *AtomicFile) Abandon() error {
+	if a.done {
+		return nil
+	}
+	a.done = true
+	if why := a.f.abandon(&FileError{File: a.f.path}); why.Reason != "" {
+		why.Reason = strings.TrimSuffix(why.Reason, "; ")
+		return why
+	}
+	return nil
 }
