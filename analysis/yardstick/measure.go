@@ -24,11 +24,26 @@ type Options struct {
 	Seed    uint64 // of the bootstrap
 	Program string
 
+	CacheBytes int64            // bound of the folder Cache; 0 for 4 GiB
+	Ceiling    float64          // see Setup
+	Keep       string           // see Setup
+	Targets    string           // see Setup
+	Derived    []Derived        // rows of attribution among the candidates
+	Calib      []*corpus.Corpus // what candidates were calibrated on; text that is also in a corpus is refused
+	Warn       func(string)     // told of what is odd and does not stop the measurement: a damaged cache; may be nil
+
 	Begin    func(*Setup)                 // called once, before any chunk
 	Skip     func(corpus, chunk int) bool // chunks that are done already; nil: none
 	Scored   func(*Chunk)                 // called for each chunk, in order, from one goroutine
 	Progress func(Progress)               // from one goroutine
 	Pause    func(context.Context) error  // called between groups of chunks; waits where the run is paused
+}
+
+// Derived says of one of the candidates given that it is a row of attribution.
+type Derived struct {
+	Row, Of int    // indices of candidates
+	How     string // keep REGEX, head from LABEL, body from LABEL, only GROUP
+	Part    string // the group that alone is Of's, where the row is one of a sum
 }
 
 // Progress is how far a measurement is.

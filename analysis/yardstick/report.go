@@ -81,7 +81,10 @@ type Pair struct {
 	DNLL, NLow, NHigh float64
 	P                 float64 // two-sided, by the same resamples
 	Chunks            int
-	Equal             bool // every row is equal, bit for bit
+	Left              int64  // positions left out: a figure of one side is not finite
+	Wins              int    // chunks whose mean KL is lower under B
+	Equal             bool   // every row is equal, bit for bit
+	Why               string // why figures are missing
 }
 
 // Gate is a check with a verdict.
@@ -119,5 +122,11 @@ type Sanity struct {
 	Norms         []float64 // root mean square of the reference's residual stream after each layer
 	Grows         bool
 	Moved         bool // a change of the weights moved the logits
-	Message       string
+	// Same are the candidates whose KL is 0 everywhere because their weights are
+	// the reference's, value for value.
+	Same []int
+	// NonFinite says by candidate where its hidden states first were not finite: its
+	// layer, corpus, chunk and position; "" where they never were.
+	NonFinite []string
+	Message   string
 }

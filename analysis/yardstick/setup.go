@@ -20,6 +20,13 @@ type Setup struct {
 	// Texts are what the tokens of the corpora stand for, so that a session can be
 	// read without the checkpoint.
 	Texts map[int32]string `json:"texts,omitempty"`
+	// Special are the tokens of the corpora that are special: no text that a person
+	// wrote. The class of the others follows from their texts.
+	Special []int32 `json:"special,omitempty"`
+
+	Ceiling float64  `json:"ceiling,omitempty"` // of a candidate's mean KL, in nats, for the gate of that name; 0: none
+	Seed    uint64   `json:"seed"`              // of the bootstrap
+	Notes   []string `json:"notes,omitempty"`   // what was done to make the parties comparable
 }
 
 // Party is the reference or a candidate.
@@ -39,6 +46,8 @@ type Party struct {
 	Floor         bool                 `json:"floor,omitempty"`          // the reference's own weights with bf16 activations: the ruler's floor
 	Baseline      int                  `json:"baseline"`                 // index of its round-to-nearest baseline, -1 where there is none
 	Of            int                  `json:"of"`                       // a row of attribution: the candidate that it is derived from, -1 else
+	Vocab         int                  `json:"vocab"`                    // columns of its logits
+	Part          string               `json:"part,omitempty"`           // of a row of attribution: the group that alone is the candidate's; such rows are summed
 	Derived       string               `json:"derived,omitempty"`        // what was done to that: keep REGEX, head from LABEL, body from LABEL
 	Tokenizer     string               `json:"tokenizer_note,omitempty"` // how its tokenizer differs from the reference's; "" where it does not
 }
