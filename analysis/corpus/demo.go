@@ -68,7 +68,7 @@ func readDemo() ([]*Corpus, error) {
 		c := &Corpus{
 			Name: strings.TrimPrefix(s.Name, "eval."), Source: demo.Label, SHA256: s.SHA256,
 			Tokenizer: tok.Identity(), BOS: "none", Chunking: fmt.Sprintf("%d chunks of %d tokens", s.Chunks, s.Length),
-			Calib: s.Name == demo.Calibration,
+			Calib: s.Name == demo.Calibration, Behaviour: tok.Behaviour(), Begin: -1,
 		}
 		for k := range s.Chunks {
 			c.Chunks = append(c.Chunks, s.Chunk(k))

@@ -35,6 +35,28 @@ func (d digest) number(n int64) {
 // tells from one that gives other ids.
 func (t *Tokenizer) Identity() string { return t.identity }
 
+// Behaviour is the SHA-256, in hexadecimal, over the tokens by id and the ids of
+// trial texts on which rules part. Tokenizers of equal behaviour are taken for one
+// tokenizer written in two ways, as in a tokenizer.json and in a GGUF file.
+func (t *Tokenizer) Behaviour() string {
+	d := newDigest()
+	n := len(t.vocab)
+	for n > 0 && t.vocab[n-1] == "" {
+		n--
+	}
+	for _, v := range t.vocab[:n] {
+		d.text(v)
+	}
+	for _, p := range probes {
+		ids := t.Encode(p, false)
+		d.number(int64(len(ids)))
+		for _, id := range ids {
+			d.number(int64(id))
+		}
+	}
+	return hex.EncodeToString(d.Sum(nil))
+}
+
 // seal computes the identity once all parts are there. rules are the parts that
 // are told by their text.
 func (t *Tokenizer) seal(model []byte, rules []string) {

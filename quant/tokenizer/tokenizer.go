@@ -25,6 +25,7 @@ type Tokenizer struct {
 	adds   map[int32]bool // added tokens
 	silent map[int32]bool // special ones
 	spell  spelling
+	bos    int32 // known begin token, -1 for none
 
 	identity string
 	rules    []string // the parts that are told by their text, for Differences
@@ -68,7 +69,7 @@ func Parse(data []byte) (*Tokenizer, error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("tokenizer.json: %w", err)
 	}
-	t := &Tokenizer{ids: map[string]int32{}, adds: map[int32]bool{}, silent: map[int32]bool{}}
+	t := &Tokenizer{ids: map[string]int32{}, adds: map[int32]bool{}, silent: map[int32]bool{}, bos: -1}
 	for _, step := range []struct {
 		name string
 		do   func() error
