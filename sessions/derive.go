@@ -18,6 +18,7 @@ var schema string
 // tables that are derived from them.
 type inserts struct {
 	event, session, tensor, variant, tap, finding, log *sql.Stmt
+	yard, yardEnd, candidate, corpus, score            *sql.Stmt
 }
 
 func values(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
@@ -38,6 +39,11 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 			" shallow, deep, subnormal_clipped, shallow_l2, deep_l2, depth) values " + values(31)},
 		{&in.finding, "insert or replace into findings (seq, variant, tensor, code, value, bound, message) values " + values(7)},
 		{&in.log, "insert or replace into log (seq, at_us, kind, variant, tensor, message) values " + values(6)},
+		{&in.yard, "insert or replace into yards (id, seq, state, reference, identity, activations, scored, kernel_set, program, positions) values " + values(10)},
+		{&in.yardEnd, "update yards set state = ?, reason = ? where id = ?"},
+		{&in.candidate, "insert or replace into candidates (yard, id, label, spec, kind, path, identity, effective, bits_per_weight, bytes, floor, baseline, of, derived) values " + values(14)},
+		{&in.corpus, "insert or replace into corpora (yard, id, name, source, sha256, chunks, tokens, bos) values " + values(8)},
+		{&in.score, "insert or replace into scores (yard, candidate, corpus, chunk, seq, positions, finite, nan, infinite, kl, kl_max, kl_reverse, nll, ref_nll, top1) values " + values(15)},
 	} {
 		st, err := c.PrepareContext(ctx, s.query)
 		if err != nil {
@@ -50,7 +56,7 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 }
 
 func (in *inserts) close() {
-	for _, s := range []*sql.Stmt{in.event, in.session, in.tensor, in.variant, in.tap, in.finding, in.log} {
+	for _, s := range []*sql.Stmt{in.event, in.session, in.tensor, in.variant, in.tap, in.finding, in.log, in.yard, in.yardEnd, in.candidate, in.corpus, in.score} {
 		if s != nil {
 			_ = s.Close() // frees memory only
 		}
@@ -73,6 +79,16 @@ func (in *inserts) derive(ctx context.Context, e *stored) error {
 		return in.putTap(ctx, &e.rec)
 	case EventTensors:
 		return in.putTensors(ctx, e.payload)
+	case EventScore:
+		return in.putScores(ctx, e)
+	case EventYard:
+		if err := in.putYard(ctx, e); err != nil {
+			return err
+		}
+	case EventYardEnd:
+		if _, err := in.yardEnd.ExecContext(ctx, string(e.end.State), e.end.Reason, e.yard); err != nil {
+			return err
+		}
 	case EventFailed:
 		if err := in.putTap(ctx, &e.rec); err != nil {
 			return err
@@ -170,7 +186,7 @@ func figureOrNull(f *Figure) any {
 }
 
 // derivedTables are those that rebuild empties and fills anew.
-var derivedTables = []string{"session", "tensors", "variants", "taps", "findings", "log"}
+var derivedTables = []string{"session", "tensors", "variants", "taps", "findings", "log", "yards", "candidates", "corpora", "scores"}
 
 // rebuild makes all derived tables and views anew from the events. It brings a
 // file of an older format up to this one, since events are the same in all.
@@ -214,7 +230,7 @@ func refill(ctx context.Context, c *sql.Conn) error {
 	}
 	defer in.close()
 	for after := int64(0); ; {
-		events, err := readEvents(ctx, c, after, refillRows)
+		events, more, err := readEvents(ctx, c, after, refillRows)
 		if err != nil {
 			return err
 		}
@@ -223,7 +239,7 @@ func refill(ctx context.Context, c *sql.Conn) error {
 				return err
 			}
 		}
-		if len(events) < refillRows {
+		if !more {
 			return nil
 		}
 		after = events[len(events)-1].Seq

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"quantscope/analysis/yardstick"
 	"quantscope/kernels"
 )
 
@@ -17,7 +18,14 @@ type stored struct {
 	payload []byte
 	rec     Record  // of tap and failed events
 	variant Variant // of variant events
-	note    note    // of all but tap and tensors events
+	note    note    // of all but tap, tensors and score events
+
+	// Of yard, score and yardend events: which measurement, as the file numbers
+	// them, and the index in State.Yards once yardBook.place has been asked.
+	yard  int
+	setup *yardstick.Setup
+	chunk *yardstick.Chunk
+	end   *YardEnd
 }
 
 // ofTensor says whether the event is about one tensor. Of such there may be very
@@ -30,7 +38,11 @@ func (e *stored) ofTensor() bool {
 	return false
 }
 
-// note is the JSON payload of every event but tap and tensors. Each kind uses
+// bulk says whether there may be many such events, which are committed in batches
+// and are no lines of the log.
+func (e *stored) bulk() bool { return e.ofTensor() || e.Kind == EventScore }
+
+// note is the JSON payload of every event but tap, tensors and score. Each kind uses
 // the fields that docs/session.md lists for it.
 type note struct {
 	Message string `json:"message"`
@@ -52,6 +64,9 @@ type note struct {
 	Export *exportJSON `json:"export,omitempty"` // finished, cancelled, stopped: what became of the export
 
 	Audit *Audit `json:"audit,omitempty"` // audit
+
+	Yard    *yardJSON    `json:"yard,omitempty"`     // yard
+	YardEnd *yardEndJSON `json:"yard_end,omitempty"` // yardend
 
 	NaN int64 `json:"nan,omitempty"` // failed: weights that are not finite
 	Inf int64 `json:"inf,omitempty"`
@@ -142,6 +157,10 @@ func decodeEvent(e *stored) error {
 		return nil
 	case EventTensors:
 		return nil
+	case EventScore:
+		var err error
+		e.yard, e.chunk, err = decodeScore(e.payload)
+		return err
 	}
 	if err := json.Unmarshal(e.payload, &e.note); err != nil {
 		return err
@@ -157,6 +176,18 @@ func decodeEvent(e *stored) error {
 		if e.note.Audit == nil || e.note.Audit.Census == nil {
 			return fmt.Errorf("an audit event holds no census")
 		}
+	case EventYard:
+		var err error
+		if e.setup, err = e.note.Yard.setup(); err != nil {
+			return err
+		}
+		e.yard, e.note.Yard = e.note.Yard.ID, nil // the setup has it all
+	case EventYardEnd:
+		var err error
+		if e.end, err = e.note.YardEnd.end(); err != nil {
+			return err
+		}
+		e.yard = e.note.YardEnd.ID
 	case EventFailed:
 		e.rec = failedRecord(e.Variant, e.Tensor, e.note.NaN+e.note.Inf)
 		e.rec.Seq, e.rec.AtUS = e.Seq, e.AtUS

@@ -25,6 +25,7 @@ type followFeed struct {
 	fold    *fold
 	seq     int64
 	created int64 // microseconds since 1970
+	book    yardBook
 	ended   bool
 }
 
@@ -33,6 +34,12 @@ func newFollow(s *savedFeed, l *loaded, clock Clock) *followFeed {
 	t := newTracker(l.st.Tensors)
 	t.resume(l.st)
 	f.fold = newFold(t)
+	for i := range l.notes {
+		e := l.notes[i]
+		if e.Kind == EventYard || e.Kind == EventScore {
+			_ = f.book.place(&e) // it fitted when it was loaded
+		}
+	}
 	f.fold.batch.LastSeq, f.fold.batch.LastUS = l.st.LastSeq, l.st.LastUS
 	return f
 }
@@ -51,7 +58,7 @@ func (f *followFeed) Next(ctx context.Context, frame time.Duration) (Batch, erro
 		// Whether a writer lives is asked before looking: what it wrote last is
 		// then seen.
 		_, alive := lockfile.Holder(f.path + lockSuffix)
-		n, err := f.look(ctx)
+		n, more, err := f.look(ctx)
 		if err != nil {
 			return Batch{}, err
 		}
@@ -60,7 +67,7 @@ func (f *followFeed) Next(ctx context.Context, frame time.Duration) (Batch, erro
 			continue
 		}
 		b := f.fold.take(f.clock.Now().UnixMicro() - f.created)
-		if !alive && n < pollRows {
+		if !alive && !more {
 			f.ended, b.Closed = true, true
 			if b.Progress.State == RunRunning || b.Progress.State == RunPaused {
 				b.Progress = f.fold.tracker.p // no rates
@@ -73,25 +80,26 @@ func (f *followFeed) Next(ctx context.Context, frame time.Duration) (Batch, erro
 	return Batch{}, ctx.Err()
 }
 
-// look folds in what is new and returns how many events that was.
-func (f *followFeed) look(ctx context.Context) (int, error) {
+// look folds in what is new and returns how many events that was, and whether
+// there may be more.
+func (f *followFeed) look(ctx context.Context) (n int, more bool, err error) {
 	r, err := openReader(ctx, f.path)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer r.Close()
 	var events []stored
 	err = withConn(ctx, r, func(c *sql.Conn) (err error) {
-		events, err = readEvents(ctx, c, f.seq, pollRows)
+		events, more, err = readEvents(ctx, c, f.seq, pollRows)
 		return err
 	})
 	if err != nil {
-		return 0, &FileError{f.path, "read", err}
+		return 0, false, &FileError{f.path, "read", err}
 	}
 	for i := range events {
 		e := &events[i]
 		f.seq = e.Seq
-		if !e.valid(int(f.variants.Load()), len(f.tensors)) {
+		if !e.valid(int(f.variants.Load()), len(f.tensors)) || f.book.place(e) != nil {
 			continue
 		}
 		if e.Kind == EventVariant {
@@ -99,7 +107,7 @@ func (f *followFeed) look(ctx context.Context) (int, error) {
 		}
 		f.fold.add(e)
 	}
-	return len(events), nil
+	return len(events), more, nil
 }
 
 // withConn lends f one connection.

@@ -16,8 +16,9 @@ const (
 	// applicationID is "QSCP" as SQLite's application_id.
 	applicationID = 0x51534350
 	// formatVersion is the user_version that this program writes, and the newest
-	// that it reads. Format 1 has no columns std and kurtosis in taps.
-	formatVersion = 2
+	// that it reads. Format 1 has no columns std and kurtosis in taps, format 2 no
+	// tables yards, candidates, corpora and scores.
+	formatVersion = 3
 
 	sqliteMagic = "SQLite format 3\x00"
 )

@@ -164,6 +164,7 @@ func (f *joinedFeed) take(side joinedSide, b Batch) Batch {
 	}
 	if side == first {
 		out.Exports, out.Audits = b.Exports, b.Audits
+		out.YardsBegun, out.YardChunks, out.YardsEnded = b.YardsBegun, b.YardChunks, b.YardsEnded
 	}
 	j.last[side] = b.Progress
 	j.seq[side], j.us[side] = max(j.seq[side], b.LastSeq), max(j.us[side], b.LastUS)

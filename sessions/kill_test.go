@@ -29,7 +29,7 @@ func payloads(t *testing.T, path string) map[pair][]byte {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	events, err := readEvents(t.Context(), c, 0, 1<<20)
+	events, _, err := readEvents(t.Context(), c, 0, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

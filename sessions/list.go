@@ -70,7 +70,7 @@ func Inspect(path string) (Info, error) {
 	var info Info
 	err = withConn(ctx, r, func(c *sql.Conn) error {
 		l := &loaded{damage: damage{missing: r.missing}}
-		if _, err := l.loadNotes(ctx, c, path, math.MaxInt64); err != nil {
+		if _, err := l.loadNotes(ctx, c, path, math.MaxInt64, false); err != nil {
 			return err
 		}
 		if err := l.begin(path); err != nil {

@@ -46,19 +46,31 @@ func scanEvent(row []driver.Value) (stored, error) {
 	return e, decodeEvent(&e)
 }
 
-// readEvents reads up to limit events after one, all kinds. A damaged one is an
-// error.
-func readEvents(ctx context.Context, c *sql.Conn, after int64, limit int) ([]stored, error) {
-	var out []stored
-	err := each(ctx, c, selectEvents+" where seq > ? order by seq limit ?", func(row []driver.Value) error {
+// readBytes is after how many bytes of payloads readEvents stops: scores are large.
+const readBytes = 16 << 20
+
+// errEnough ends a query early.
+var errEnough = errors.New("enough was read")
+
+// readEvents reads up to limit events after one, all kinds, and no more once they
+// are readBytes large; more says that there may be others. A damaged one is an error.
+func readEvents(ctx context.Context, c *sql.Conn, after int64, limit int) (out []stored, more bool, err error) {
+	size := 0
+	err = each(ctx, c, selectEvents+" where seq > ? order by seq limit ?", func(row []driver.Value) error {
 		e, err := scanEvent(row)
 		if err != nil {
 			return fmt.Errorf("event %d is damaged: %w", e.Seq, err)
 		}
 		out = append(out, e)
+		if size += len(e.payload); size >= readBytes {
+			return errEnough
+		}
 		return nil
 	}, after, int64(limit))
-	return out, err
+	if errors.Is(err, errEnough) {
+		return out, true, nil
+	}
+	return out, len(out) == limit, err
 }
 
 // load reads a session. slot says where the tap records go; nil files them in
@@ -77,7 +89,7 @@ func load(ctx context.Context, r *reader, slot slotter) (*loaded, error) {
 	if err != nil {
 		return nil, &FileError{r.path, "read", err}
 	}
-	chunks, err := l.loadNotes(ctx, c, r.path, last)
+	chunks, err := l.loadNotes(ctx, c, r.path, last, true)
 	if err != nil {
 		return nil, err
 	}
@@ -142,12 +154,17 @@ func lastSeq(ctx context.Context, c *sql.Conn) (last int64, err error) {
 	return seqs[0], nil
 }
 
-// loadNotes reads all events but taps and returns the tensors events.
-func (l *loaded) loadNotes(ctx context.Context, c *sql.Conn, path string, last int64) (chunks []stored, err error) {
+// loadNotes reads all events but taps, and but scores where these are not wanted,
+// and returns the tensors events.
+func (l *loaded) loadNotes(ctx context.Context, c *sql.Conn, path string, last int64, scores bool) (chunks []stored, err error) {
+	which := " where kind <> 'tap' and seq <= ? order by seq"
+	if !scores {
+		which = " where kind <> 'tap' and kind <> 'score' and seq <= ? order by seq"
+	}
 	read := func(source string) error {
 		l.notes, chunks = nil, nil
 		before := int64(0)
-		return each(ctx, c, strings.Replace(selectEvents, "events", source, 1)+" where kind <> 'tap' and seq <= ? order by seq", func(row []driver.Value) error {
+		return each(ctx, c, strings.Replace(selectEvents, "events", source, 1)+which, func(row []driver.Value) error {
 			e, err := scanEvent(row)
 			switch {
 			case err != nil, e.Seq <= before: // the latter where a page is there twice
@@ -156,6 +173,7 @@ func (l *loaded) loadNotes(ctx context.Context, c *sql.Conn, path string, last i
 			case e.Kind == EventTensors:
 				chunks = append(chunks, e)
 			default:
+				e.payload = nil // what it holds is decoded
 				l.notes = append(l.notes, e)
 			}
 			before = e.Seq
@@ -244,13 +262,19 @@ func (l *loaded) finish(lastTap *Record) {
 	if lastTap.Seq > 0 {
 		lastSettled, st.Progress.Variant = lastTap.Seq, lastTap.Variant
 	}
-	for i := range l.notes {
-		e := &l.notes[i]
-		if e.Kind != EventVariant && !e.valid(len(st.Variants), len(st.Tensors)) {
-			l.damage.add(e.Seq) // it names what there is not
+	var book yardBook
+	kept := l.notes[:0]
+	for _, n := range l.notes {
+		if n.Kind != EventVariant && !n.valid(len(st.Variants), len(st.Tensors)) || book.place(&n) != nil {
+			l.damage.add(n.Seq) // it names what there is not
 			continue
 		}
-		st.Log = append(st.Log, e.Event)
+		kept = append(kept, n)
+		e := &kept[len(kept)-1]
+		st.takeYard(e)
+		if e.Kind != EventScore {
+			st.Log = append(st.Log, e.Event)
+		}
 		if x := e.note.Export; x != nil {
 			st.Exports = append(st.Exports, x.ref())
 		}
@@ -271,6 +295,8 @@ func (l *loaded) finish(lastTap *Record) {
 			lastSettled, st.Progress.Variant = e.Seq, e.Variant
 		}
 	}
+	clear(l.notes[len(kept):])
+	l.notes = kept
 	st.count()
 	if l.damage.any() {
 		st.Log = append(st.Log, l.damageEvent())

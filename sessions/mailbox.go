@@ -52,8 +52,17 @@ func (m *Mailbox) Post(e Event) {
 	})
 }
 
-// post appends an event with what it says of exports and audits.
+// post appends an event with what it says of exports, audits and measurements.
 func (m *Mailbox) post(e *stored) {
+	if e.setup != nil || e.chunk != nil || e.end != nil {
+		m.add(func() {
+			m.rest.takeYard(e)
+			m.rest.LastSeq, m.rest.LastUS = max(m.rest.LastSeq, e.Seq), max(m.rest.LastUS, e.AtUS)
+		})
+		if e.Kind == EventScore {
+			return // no line of the log
+		}
+	}
 	if x, a := e.note.Export, e.note.Audit; x != nil || a != nil {
 		m.add(func() {
 			if x != nil {

@@ -335,7 +335,7 @@ func (m *merging) next(ctx context.Context) (*stored, error) {
 // the merged session.
 func (p *mergePart) fill(ctx context.Context, created int64) error {
 	for len(p.queue) == 0 && p.after < p.st.LastSeq {
-		events, err := readEvents(ctx, p.c, p.after, refillRows)
+		events, _, err := readEvents(ctx, p.c, p.after, refillRows)
 		if err != nil {
 			return readError(ctx, p.path, err)
 		}

@@ -216,7 +216,8 @@ func (f *fold) add(e *stored) {
 	if a := e.note.Audit; a != nil {
 		f.batch.Audits = append(f.batch.Audits, a)
 	}
-	if e.Kind != EventTap && e.Kind != EventTensors {
+	f.batch.takeYard(e)
+	if e.Kind != EventTap && e.Kind != EventTensors && e.Kind != EventScore {
 		f.batch.Events = append(f.batch.Events, e.Event)
 	}
 	f.batch.LastSeq, f.batch.LastUS = max(f.batch.LastSeq, e.Seq), max(f.batch.LastUS, e.AtUS)

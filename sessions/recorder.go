@@ -182,13 +182,13 @@ func (r *recorder) take(p post) bool {
 	atOnce := false
 	for i := range p.events {
 		e := &p.events[i]
-		if r.err != nil && e.ofTensor() {
+		if r.err != nil && e.bulk() {
 			continue
 		}
 		r.show(e)
 		if r.err == nil {
 			r.pending = append(r.pending, *e)
-			atOnce = atOnce || !e.ofTensor()
+			atOnce = atOnce || !e.bulk()
 		}
 	}
 	r.status()

@@ -1,4 +1,4 @@
--- The session file, format 2. docs/session.md says what each column means.
+-- The session file, format 3. docs/session.md says what each column means.
 create table events (
     seq     integer primary key,
     at_us   integer not null,
@@ -94,6 +94,69 @@ create table log (
     message text    not null
 );
 
+create table yards (
+    id          integer primary key,
+    seq         integer not null,
+    state       text    not null,
+    reason      text,
+    reference   text    not null,
+    identity    text    not null,
+    activations text    not null,
+    scored      text    not null,
+    kernel_set  text    not null,
+    program     text    not null,
+    positions   integer not null
+);
+
+create table candidates (
+    yard            integer not null,
+    id              integer not null,
+    label           text    not null,
+    spec            text    not null,
+    kind            text    not null,
+    path            text    not null,
+    identity        text    not null,
+    effective       text    not null,
+    bits_per_weight real,
+    bytes           integer not null,
+    floor           integer not null,
+    baseline        integer,
+    of              integer,
+    derived         text    not null,
+    primary key (yard, id)
+) without rowid;
+
+create table corpora (
+    yard   integer not null,
+    id     integer not null,
+    name   text    not null,
+    source text    not null,
+    sha256 text    not null,
+    chunks integer not null,
+    tokens integer not null,
+    bos    text    not null,
+    primary key (yard, id)
+) without rowid;
+
+create table scores (
+    yard       integer not null,
+    candidate  integer not null,
+    corpus     integer not null,
+    chunk      integer not null,
+    seq        integer not null,
+    positions  integer not null,
+    finite     integer not null,
+    nan        integer not null,
+    infinite   integer not null,
+    kl         real,
+    kl_max     real,
+    kl_reverse real,
+    nll        real,
+    ref_nll    real,
+    top1       real,
+    primary key (yard, candidate, corpus, chunk)
+) without rowid;
+
 create view v_taps as
     select v.name as variant_name, t.name as tensor_name, t.kind, t.layer, t.expert, t.projection, t.mtp,
            t.rows, t.cols, t.dtype, p.*
@@ -108,6 +171,20 @@ create view v_variants as
            sum(p.scale_high + p.scale_low) as scales_clamped
     from variants v left join taps p on p.variant = v.id
     group by v.id;
+
+create view v_scores as
+    select c.label as candidate_name, o.name as corpus_name, s.*
+    from scores s join candidates c on c.yard = s.yard and c.id = s.candidate
+         join corpora o on o.yard = s.yard and o.id = s.corpus;
+
+create view v_kl as
+    select s.yard, c.id as candidate, c.label, c.bits_per_weight, c.floor, count(*) as chunks,
+           sum(s.positions) as positions, sum(s.nan) as nan, sum(s.infinite) as infinite,
+           sum(s.kl * s.finite) / sum(s.finite) as kl, max(s.kl_max) as kl_max,
+           sum(s.top1 * (s.positions - s.nan)) / sum(s.positions - s.nan) as top1,
+           exp(sum(s.nll * (s.positions - s.nan)) / sum(s.positions - s.nan)) as ppl
+    from scores s join candidates c on c.yard = s.yard and c.id = s.candidate
+    group by s.yard, c.id;
 
 create view v_log as
     select l.seq, l.at_us / 1e6 as seconds, l.kind, v.name as variant_name, t.name as tensor_name, l.message

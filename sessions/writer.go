@@ -219,11 +219,13 @@ func (f *file) ready(ctx context.Context) error {
 		return rebuild(ctx, f.conn)
 	}
 	const query = `select (select coalesce(max(seq), 0) from events) = max(
-		(select coalesce(max(seq), 0) from log), (select coalesce(max(seq), 0) from taps),
+		(select coalesce(max(seq), 0) from log), (select coalesce(max(seq), 0) from taps), (select coalesce(max(seq), 0) from scores),
 		(select coalesce(max(seq), 0) from events where kind = 'tensors'))
 		and (select count(*) from taps where not failed) = (select count(*) from (select distinct variant, tensor from events where kind = 'tap'))
 		and (select count(*) from variants) = (select count(*) from events where kind = 'variant')
-		and (select count(*) from log) = (select count(*) from events where kind not in ('tap', 'tensors'))
+		and (select count(*) from log) = (select count(*) from events where kind not in ('tap', 'tensors', 'score'))
+		and (select count(*) from yards) = (select count(*) from events where kind = 'yard')
+		and (select count(distinct seq) from scores) = (select count(*) from events where kind = 'score')
 		and (select count(*) from findings) = (select count(*) from events where kind = 'finding')
 		and (select count(*) from tensors) = (select value from session where key = 'tensors')`
 	var same sql.NullBool

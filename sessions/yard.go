@@ -82,7 +82,9 @@ func (s *State) applyYards(b Batch) {
 	}
 	for _, c := range b.YardChunks {
 		if c.Yard >= 0 && c.Yard < len(s.Yards) {
-			s.Yards[c.Yard].Chunks = append(s.Yards[c.Yard].Chunks, c.Chunk)
+			y := s.Yards[c.Yard]
+			y.Chunks = append(y.Chunks, c.Chunk)
+			y.End = nil // it was gone on with
 		}
 	}
 	for _, e := range b.YardsEnded {
@@ -101,4 +103,24 @@ func cloneYards(ys []*Yard) []*Yard {
 		out[i] = &c
 	}
 	return out
+}
+
+// takeYard puts what an event says of a measurement into a batch. The event's
+// index must be that of State.Yards.
+func (b *Batch) takeYard(e *stored) {
+	switch {
+	case e.setup != nil:
+		b.YardsBegun = append(b.YardsBegun, YardBegun{Yard: e.yard, AtUS: e.AtUS, Setup: e.setup})
+	case e.chunk != nil:
+		b.YardChunks = append(b.YardChunks, YardChunk{Yard: e.yard, Chunk: e.chunk})
+	case e.end != nil:
+		b.YardsEnded = append(b.YardsEnded, YardEnded{Yard: e.yard, End: e.end})
+	}
+}
+
+// takeYard brings the state up to date with one event.
+func (s *State) takeYard(e *stored) {
+	var b Batch
+	b.takeYard(e)
+	s.applyYards(b)
 }
