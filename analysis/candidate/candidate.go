@@ -11,6 +11,8 @@
 package candidate
 
 import (
+	"context"
+
 	"quantscope/analysis/model"
 	"quantscope/kernels"
 	"quantscope/quant/tokenizer"
@@ -56,6 +58,8 @@ type Candidate struct {
 
 	source func() (model.Source, error)
 	close  func() error
+	items  []item    // what the pass reads, tensor by tensor
+	id     *identity // of the weights, where source does not say where they come from
 }
 
 // Share is how much of a candidate is stored in one scheme.
@@ -88,10 +92,14 @@ type Options struct {
 	Threads int
 	Targets string // patterns of what variants quantize; "" is the default selection of package recipe
 	Mem     int64  // bytes that codes made on the fly may stay in memory for; 0: made anew each time
+	// Export finds the newest whole export of a session file: where it lies.
+	// Without it a spec that ends in .qscope is refused.
+	Export func(ctx context.Context, session string) (dir string, err error)
 }
 
-// Source is a source of the candidate's weights for one pass.
-func (c *Candidate) Source() (model.Source, error) { return c.source() }
+// Source is a source of the candidate's weights for one pass. It is a
+// model.Origins, too.
+func (c *Candidate) Source() (model.Source, error) { return c.traced() }
 
 // Close gives back the files. The reference of a variant stays open.
 func (c *Candidate) Close() error {
@@ -105,5 +113,5 @@ func (c *Candidate) Close() error {
 // close may be nil.
 func Of(c Candidate, source func() (model.Source, error), close func() error) *Candidate {
 	c.source, c.close = source, close
-	return &c
+	return c.identified()
 }

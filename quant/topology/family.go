@@ -75,3 +75,8 @@ func familyOf(cfg *Config) *family {
 	}
 	return genericModel
 }
+
+// AlternatesExperts says whether the family keeps gate and up of the experts in
+// one tensor alternating along the outputs, gate first, rather than one after the
+// other.
+func (c *Config) AlternatesExperts() bool { return familyOf(c).stacked == interleaved }

@@ -1,0 +1,235 @@
+package candidate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"quantscope/analysis/model"
+	"quantscope/kernels"
+	"quantscope/quant/export"
+	"quantscope/quant/method"
+	"quantscope/quant/topology"
+)
+
+// made is what a variant or a recipe makes of a reference: which matrices, how,
+// and what is kept of them between passes. Its sources share it.
+type made struct {
+	set     kernels.Set
+	threads int
+	jobs    map[model.Place]*job
+	layers  map[int]bool // that have a job; -1 is the embedding
+	mem     int64
+
+	mu   sync.Mutex
+	held int64 // bytes of codes in memory
+}
+
+// job is one matrix that is made.
+type job struct {
+	name       string
+	at         model.Place
+	rows, cols int
+	v          method.Variant
+	fused      *fused // nil for one without partners
+
+	kept *coded // nil where it is made anew; made.mu
+}
+
+// fused are matrices with one global scale, that of their largest magnitude.
+type fused struct {
+	mu      sync.Mutex
+	members []*job
+	known   bool
+	amax    float32
+}
+
+// choice is a matrix with the variant that it is made by.
+type choice struct {
+	m topology.Matrix
+	v method.Variant
+}
+
+// newMade plans what is made. Matrices that servers fuse and that are made by one
+// variant share their second-level scale, as exports have it by default.
+func newMade(choices []choice, o Options) *made {
+	m := &made{set: o.set(), threads: o.Threads, jobs: map[model.Place]*job{}, layers: map[int]bool{}, mem: o.Mem}
+	byVariant := map[string][]topology.Matrix{}
+	var order []string
+	for _, c := range choices {
+		at := placeOf(c.m.Role)
+		m.jobs[at] = &job{name: c.m.Name, at: at, rows: c.m.Rows, cols: c.m.Cols, v: c.v}
+		if at.Layer >= 0 || at.Kind == topology.Embedding {
+			m.layers[at.Layer] = true
+		}
+		if !export.SharesGlobal(c.v.Scheme) {
+			continue
+		}
+		if len(byVariant[c.v.Name]) == 0 {
+			order = append(order, c.v.Name)
+		}
+		byVariant[c.v.Name] = append(byVariant[c.v.Name], c.m)
+	}
+	for _, name := range order {
+		list := byVariant[name]
+		for _, group := range export.SharedGroups(list) {
+			f := &fused{}
+			for _, i := range group {
+				j := m.jobs[placeOf(list[i].Role)]
+				j.fused = f
+				f.members = append(f.members, j)
+			}
+		}
+	}
+	return m
+}
+
+// code gives the codes of a job: those that are kept, or new ones in memory that
+// room gives. raw is a source of the reference that nobody else uses.
+func (m *made) code(ctx context.Context, raw model.Source, j *job, room func(n int) []byte) (*coded, error) {
+	m.mu.Lock()
+	kept := j.kept
+	m.mu.Unlock()
+	if kept != nil {
+		return kept, nil
+	}
+	defer raw.Release()
+	amax, err := m.amax(ctx, raw, j)
+	if err != nil {
+		return nil, err
+	}
+	w, err := raw.Weight(ctx, j.at)
+	if err != nil {
+		return nil, err
+	}
+	if w.Rows != j.rows || w.Cols != j.cols {
+		return nil, fmt.Errorf("candidate: %s is %d×%d where %d×%d was planned: %w", j.name, w.Rows, w.Cols, j.rows, j.cols, kernels.ErrShape)
+	}
+	if j.fused == nil && j.v.Spec.NeedsAmax() {
+		if amax, err = m.largest(w); err != nil {
+			return nil, fmt.Errorf("candidate: %s: %w", j.name, err)
+		}
+	}
+	q := quantizing{set: m.set, spec: j.v.Spec, w: w, amax: amax, threads: m.threads}
+	size, err := q.size()
+	if err != nil {
+		return nil, fmt.Errorf("candidate: %s: %w", j.name, err)
+	}
+	keep := m.reserve(size)
+	if keep {
+		room = func(n int) []byte { return make([]byte, n) }
+	}
+	c, err := q.run(ctx, room)
+	if err != nil {
+		if keep {
+			m.reserve(-size)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("candidate: %s: %w", j.name, err)
+	}
+	if keep {
+		m.mu.Lock()
+		if j.kept == nil {
+			j.kept = c
+		} else { // another pass was there first
+			m.held -= size
+		}
+		m.mu.Unlock()
+	}
+	return c, nil
+}
+
+// reserve takes memory for codes that stay, if there is so much.
+func (m *made) reserve(n int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n > 0 && n > m.mem-m.held {
+		return false
+	}
+	m.held += n
+	return true
+}
+
+// amax is the magnitude that a fused matrix's global scale is taken from; 0 for
+// one without partners.
+func (m *made) amax(ctx context.Context, raw model.Source, j *job) (float32, error) {
+	f := j.fused
+	if f == nil {
+		return 0, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known {
+		return f.amax, nil
+	}
+	largest := float32(0)
+	for _, p := range f.members {
+		w, err := raw.Weight(ctx, p.at)
+		if err != nil {
+			return 0, err
+		}
+		a, err := m.largest(w)
+		if err != nil {
+			return 0, fmt.Errorf("candidate: %s: %w", p.name, err)
+		}
+		largest = max(largest, a)
+		raw.Release()
+	}
+	f.amax, f.known = largest, true
+	return largest, nil
+}
+
+// largest is the largest finite magnitude of a weight.
+func (m *made) largest(w model.Weight) (float32, error) {
+	if s, ok := w.Operand.Stored(); ok {
+		return m.set.AbsMax(s)
+	}
+	largest := float32(0)
+	err := eachRows(m.set, w, 1, func(_ int, rows []float32) error {
+		data := make([]byte, 4*len(rows))
+		if err := m.set.EncodeFloats(data, kernels.F32, rows); err != nil {
+			return err
+		}
+		a, err := m.set.AbsMax(kernels.Matrix{Element: kernels.F32, Rows: 1, Cols: len(rows), Data: data})
+		largest = max(largest, a)
+		return err
+	})
+	return largest, err
+}
+
+// pieceBytes is how much of a matrix is expanded at once.
+const pieceBytes = 1 << 20
+
+// eachRows expands a weight some rows at a time, in multiples of multiple.
+func eachRows(set kernels.Set, w model.Weight, multiple int, f func(first int, rows []float32) error) error {
+	if w.Rows == 0 || w.Cols == 0 {
+		return nil
+	}
+	n := max(pieceBytes/(4*w.Cols)/multiple, 1) * multiple
+	buf := make([]float32, min(n, w.Rows)*w.Cols)
+	for first := 0; first < w.Rows; first += n {
+		rows := buf[:min(n, w.Rows-first)*w.Cols]
+		if err := set.ExpandRows(rows, w.Operand, first); err != nil {
+			return err
+		}
+		if err := f(first, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names lists the variants that are at work.
+func (m *made) names() []string {
+	var out []string
+	for _, j := range m.jobs {
+		if !slices.Contains(out, j.v.Name) {
+			out = append(out, j.v.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
