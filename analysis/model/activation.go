@@ -1,27 +1,26 @@
 package model
 
-import "math"
+import (
+	"math"
 
-// apply writes the gated activation to gate.
-func (a Activation) apply(gate, up []float32) {
+	"quantscope/kernels"
+)
+
+// apply writes the gated activation to gate; up may be used up.
+func (a Activation) apply(set kernels.Set, gate, up []float32) {
 	switch a {
 	case SiLU:
-		for i, g := range gate {
-			gate[i] = g / (1 + exp32(-g)) * up[i]
-		}
+		set.SiLU(gate, up)
 	case GELUTanh:
-		// 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), Hendrycks and Gimpel 2016.
-		for i, g := range gate {
-			x := float64(g)
-			t := math.Tanh(math.Sqrt(2/math.Pi) * (x + 0.044715*x*x*x))
-			gate[i] = float32(0.5*x*(1+t)) * up[i]
-		}
+		set.GELUTanh(gate, up)
 	case SwiGLUOAI:
+		// g·σ(1.702·g) is silu(1.702·g)/1.702.
+		const alpha = 1.702
 		for i, g := range gate {
-			g = min(g, 7)
-			u := max(min(up[i], 7), -7)
-			gate[i] = g / (1 + exp32(-1.702*g)) * (u + 1)
+			gate[i] = alpha * min(g, 7)
+			up[i] = (max(min(up[i], 7), -7) + 1) / alpha
 		}
+		set.SiLU(gate, up)
 	}
 }
 

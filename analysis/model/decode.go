@@ -10,7 +10,8 @@ import (
 // where the rope does not depend on the length.
 type Decoder struct {
 	spec   *Spec
-	r      run
+	src    Source
+	r      *run
 	caches []*layerCache
 	head   *Head
 	n      int
@@ -18,12 +19,11 @@ type Decoder struct {
 
 // NewDecoder begins an empty text. The source should be Resident.
 func NewDecoder(ctx context.Context, spec *Spec, src Source, o Options) (*Decoder, error) {
-	o.Threads = threads(o.Threads)
 	head, err := NewHead(ctx, spec, src, o)
 	if err != nil {
 		return nil, err
 	}
-	d := &Decoder{spec: spec, r: run{spec: spec, o: o, src: src}, head: head, caches: make([]*layerCache, len(spec.Layers))}
+	d := &Decoder{spec: spec, src: src, r: newRun(spec, o, nil), head: head, caches: make([]*layerCache, len(spec.Layers))}
 	for i := range d.caches {
 		d.caches[i] = &layerCache{}
 	}
@@ -44,19 +44,35 @@ func (d *Decoder) Feed(ctx context.Context, tokens []int32) ([]float32, error) {
 	if len(tokens) == 0 {
 		return nil, nil
 	}
-	d.r.seqs = []sequence{{n: len(tokens), past: d.n}}
-	x, err := d.r.embed(ctx, tokens)
+	x, err := d.r.embed(ctx, d.src, tokens, d.r.o.BF16)
 	if err != nil {
 		return nil, err
 	}
 	for i := range d.spec.Layers {
-		d.r.seqs[0].cache = d.caches[i]
-		if err := d.r.layer(ctx, &d.spec.Layers[i], x, len(tokens), d.n+len(tokens)); err != nil {
-			return nil, fmt.Errorf("layer %d: %w", i, err)
+		d.r.lay([]sequence{{n: len(tokens), past: d.n, cache: d.caches[i]}})
+		if err := d.r.single(ctx, d.src, &d.spec.Layers[i], x); err != nil {
+			return nil, err
 		}
 	}
 	d.n += len(tokens)
 	return x, nil
+}
+
+// single computes one layer of one source outside a pass.
+func (r *run) single(ctx context.Context, src Source, l *Layer, x []float32) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	rd, lend := reader{ctx: ctx, spec: r.spec, src: src}, newHandles(src)
+	defer lend.close()
+	b, err := rd.body(l)
+	if err == nil {
+		err = r.layer(ctx, b, x, &experts{lend: lend, rd: rd})
+	}
+	if err != nil {
+		return fmt.Errorf("layer %d: %w", l.Index, err)
+	}
+	return r.finite(x, make([]bool, len(r.seqs)), l.Index, "output", func(*NonFiniteError) bool { return false })
 }
 
 // Logits are those of rows of hidden states, n×Vocab.

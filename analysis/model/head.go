@@ -6,27 +6,27 @@ import (
 	"quantscope/quant/topology"
 )
 
-// Head turns final hidden states into logits, a few rows at a time.
+// Head turns final hidden states into logits, a few rows at a time. It is used
+// from one goroutine.
 type Head struct {
-	r    run
+	r    *run
+	s    *scratch
 	norm []float32
 	w    linear
 }
 
 // NewHead reads the final norm and the head of a source. Release of the source
-// ends it.
+// ends it. Of the options Set, Threads, BF16 and Input are used, for candidate 0.
 func NewHead(ctx context.Context, spec *Spec, src Source, o Options) (*Head, error) {
-	o.Threads = threads(o.Threads)
-	h := &Head{r: run{spec: spec, o: o, src: src}}
+	r := newRun(spec, o, nil)
+	h := &Head{r: r, s: r.worker(0, r.o.Threads)}
+	rd := reader{ctx: ctx, spec: spec, src: src}
 	var err error
-	if h.norm, err = h.r.vector(ctx, Place{Kind: topology.Norm, Layer: -1, Expert: -1, Projection: "norm"}, "weight", spec.Hidden); err != nil {
+	if h.norm, err = rd.vector(Place{Kind: topology.Norm, Layer: -1, Expert: -1, Projection: "norm"}, "weight", spec.Hidden); err != nil {
 		return nil, err
 	}
-	at := HeadPlace(src)
-	if h.w, err = h.r.linear(ctx, at, spec.Vocab, spec.Hidden); err != nil {
-		return nil, err
-	}
-	return h, nil
+	h.w, err = rd.linear(HeadPlace(src), spec.Vocab, spec.Hidden)
+	return h, err
 }
 
 // HeadPlace is where a source has its head: the embedding where no head is
@@ -39,17 +39,15 @@ func HeadPlace(src Source) Place {
 	return Place{Kind: topology.Embedding, Layer: -1, Expert: -1}
 }
 
-// Normed writes the final norm of n rows of hidden states to dst.
+// Normed writes the final norm of rows of hidden states to dst.
 func (h *Head) Normed(dst, x []float32) {
-	h.r.spec.Norm.apply(dst, x, h.norm)
-	h.r.round(dst)
+	h.r.norm(h.s, h.r.spec.Norm, dst, x, h.norm, len(x)/h.r.spec.Hidden)
 }
 
 // Logits are those of n rows of final hidden states, n×Vocab, in dst where it is
 // long enough.
 func (h *Head) Logits(dst, x []float32, n int) ([]float32, error) {
-	h.r.normed = grow(h.r.normed, n*h.r.spec.Hidden)
-	h.Normed(h.r.normed, x[:n*h.r.spec.Hidden])
-	h.r.hook(HeadPlace(h.r.src), h.r.normed, n)
-	return h.r.apply(h.w, h.r.normed, n, dst)
+	h.s.normed = grow(h.s.normed, n*h.r.spec.Hidden)
+	h.Normed(h.s.normed, x[:n*h.r.spec.Hidden])
+	return h.r.linear(h.s, h.w, h.s.normed, n, dst)
 }

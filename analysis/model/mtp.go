@@ -21,11 +21,14 @@ var ErrNoMTP = errors.New("the checkpoint stores no multi-token-prediction layer
 type MTP struct {
 	spec                *Spec
 	layer               *Layer
-	r                   run
+	src                 Source
+	r                   *run
+	s                   *scratch
 	enorm, hnorm, snorm []float32
 	proj, head          linear
 	embedding           Place
 	cache               *layerCache
+	logits              []float32
 	n                   int
 }
 
@@ -34,8 +37,9 @@ func NewMTP(ctx context.Context, spec *Spec, src Source, o Options) (*MTP, error
 	if len(spec.MTP) == 0 {
 		return nil, ErrNoMTP
 	}
-	o.Threads = threads(o.Threads)
-	m := &MTP{spec: spec, layer: &spec.MTP[0], r: run{spec: spec, o: o, src: src}, cache: &layerCache{}}
+	r := newRun(spec, o, nil)
+	m := &MTP{spec: spec, layer: &spec.MTP[0], src: src, r: r, s: r.worker(0, r.o.Threads), cache: &layerCache{}}
+	rd := reader{ctx: ctx, spec: spec, src: src}
 	at := func(projection string) Place {
 		return Place{Kind: topology.MTPExtra, Layer: m.layer.Index, Expert: -1, Projection: projection}
 	}
@@ -44,18 +48,18 @@ func NewMTP(ctx context.Context, spec *Spec, src Source, o Options) (*MTP, error
 		name string
 		to   *[]float32
 	}{{"enorm", &m.enorm}, {"hnorm", &m.hnorm}, {"shared_head.norm", &m.snorm}} {
-		if *v.to, err = m.r.vector(ctx, at(v.name), "weight", spec.Hidden); err != nil {
+		if *v.to, err = rd.vector(at(v.name), "weight", spec.Hidden); err != nil {
 			return nil, err
 		}
 	}
-	if m.proj, err = m.r.linear(ctx, at("eh_proj"), spec.Hidden, 2*spec.Hidden); err != nil {
+	if m.proj, err = rd.linear(at("eh_proj"), spec.Hidden, 2*spec.Hidden); err != nil {
 		return nil, err
 	}
 	head := at("shared_head.head")
 	if !src.Has(head, "weight") {
 		head = HeadPlace(src)
 	}
-	if m.head, err = m.r.linear(ctx, head, spec.Vocab, spec.Hidden); err != nil {
+	if m.head, err = rd.linear(head, spec.Vocab, spec.Hidden); err != nil {
 		return nil, err
 	}
 	m.embedding = Place{Kind: topology.Embedding, Layer: m.layer.Index, Expert: -1}
@@ -84,30 +88,32 @@ func (m *MTP) Feed(ctx context.Context, normed []float32, next []int32) ([]float
 		return nil, fmt.Errorf("model: %d hidden values for %d tokens", len(normed), n)
 	}
 	embedded := make([]float32, n*h)
-	if err := m.r.src.Rows(ctx, m.embedding, next, embedded); err != nil {
+	if err := m.src.Rows(ctx, m.embedding, next, embedded); err != nil {
 		return nil, err
 	}
-	m.layer.Norm.apply(embedded, embedded, m.enorm)
+	set := m.r.o.Set
+	m.layer.Norm.apply(set, embedded, embedded, m.enorm)
 	both := make([]float32, 2*n*h)
 	for t := range n {
 		copy(both[2*t*h:], embedded[t*h:(t+1)*h])
-		m.layer.Norm.row(both[(2*t+1)*h:(2*t+2)*h], normed[t*h:(t+1)*h], m.hnorm)
+		m.layer.Norm.apply(set, both[(2*t+1)*h:(2*t+2)*h], normed[t*h:(t+1)*h], m.hnorm)
 	}
 	m.r.round(both)
-	x, err := m.r.apply(m.proj, both, n, nil)
+	m.s.threads = m.r.o.Threads
+	x, err := m.r.linear(m.s, m.proj, both, n, nil)
 	if err != nil {
 		return nil, err
 	}
-	m.r.seqs = []sequence{{n: n, past: m.n, cache: m.cache}}
-	if err := m.r.layer(ctx, m.layer, x, n, m.n+n); err != nil {
-		return nil, fmt.Errorf("layer %d: %w", m.layer.Index, err)
+	m.r.lay([]sequence{{n: n, past: m.n, cache: m.cache}})
+	if err := m.r.single(ctx, m.src, m.layer, x); err != nil {
+		return nil, err
 	}
 	m.n += n
 	if m.r.o.Layer != nil {
-		m.r.o.Layer(m.r.candidate, m.layer.Index+1, x)
+		m.r.o.Layer(0, m.layer.Index+1, x)
 	}
-	m.layer.Norm.apply(x, x, m.snorm)
-	m.r.round(x)
-	m.r.gate, err = m.r.apply(m.head, x, n, m.r.gate)
-	return m.r.gate, err
+	m.s.threads = m.r.o.Threads
+	m.r.norm(m.s, m.layer.Norm, x, x, m.snorm, n)
+	m.logits, err = m.r.linear(m.s, m.head, x, n, m.logits)
+	return m.logits, err
 }

@@ -1,28 +1,40 @@
 package model
 
-import "math"
+import (
+	"math"
 
-// apply writes the norm of each row of x, width values wide, to y, which may be x.
-func (n Norm) apply(y, x, w []float32) {
+	"quantscope/kernels"
+)
+
+// apply writes the norm of each row of x, as wide as w, to y, which may be x.
+func (n Norm) apply(set kernels.Set, y, x, w []float32) {
 	width := len(w)
 	for at := 0; at+width <= len(x); at += width {
-		n.row(y[at:at+width], x[at:at+width], w)
+		row := x[at : at+width]
+		scale := float32(1 / math.Sqrt(set.SumSquares(row)/float64(width)+n.Eps))
+		set.MulScaled(y[at:at+width], row, w, scale, n.PlusOne)
 	}
 }
 
-func (n Norm) row(y, x, w []float32) {
-	var sum float64
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	scale := float32(1 / math.Sqrt(sum/float64(len(x))+n.Eps))
-	if n.PlusOne {
-		for i, v := range x {
-			y[i] = v * scale * (1 + w[i])
+// norm is Norm.apply over n rows and rounds what it writes.
+func (r *run) norm(s *scratch, n Norm, y, x, w []float32, rows int) {
+	width := len(x) / max(rows, 1)
+	s.share(rows, width, func(from, to int) {
+		n.apply(r.o.Set, y[from*width:to*width], x[from*width:to*width], w)
+		r.round(y[from*width : to*width])
+	})
+}
+
+// add adds a block's output y to x, by way of a norm where there is one.
+func (r *run) add(s *scratch, n Norm, x, y, w []float32, rows int) {
+	width := r.spec.Hidden
+	s.share(rows, width, func(from, to int) {
+		x, y := x[from*width:to*width], y[from*width:to*width]
+		if w != nil {
+			n.apply(r.o.Set, y, y, w)
+			r.round(y)
 		}
-		return
-	}
-	for i, v := range x {
-		y[i] = v * scale * w[i]
-	}
+		r.o.Set.AddScaled(x, y, 1)
+		r.round(x)
+	})
 }

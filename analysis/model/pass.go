@@ -3,273 +3,309 @@ package model
 import (
 	"context"
 	"fmt"
-	"math"
-	"slices"
 
 	"quantscope/kernels"
-	"quantscope/quant/topology"
 )
 
 // Options of a pass.
 type Options struct {
 	Set     kernels.Set
-	Threads int  // 0: all processors
-	BF16    bool // activations are rounded to bf16 where a bf16 run would store them
-	// BF16Of, where it is set, says so of each source of Run by itself, in place of BF16.
-	BF16Of []bool
+	Threads int    // 0: all processors
+	BF16    bool   // activations are rounded to bf16 where a bf16 run would store them
+	BF16Of  []bool // the same for single sources, by their index; shorter is false
+	Wave    int64  // bytes of experts' weights that are read at a time; 0: 256 MiB
 
-	// Input, where it is set, is called with the input of every linear map: n rows
-	// of its columns. It is called from several goroutines for experts; x is only
-	// lent.
+	// Input, where it is set, is called with inputs of every linear map: n rows of
+	// its columns, all rows once, in order and in one call or several. It is called
+	// from one goroutine, in the same order for any number of threads; x is only
+	// lent. Layers that a candidate shares with one before it are left out.
 	Input func(candidate int, p Place, x []float32, n int)
-	// Routed, where it is set, is called with each router's logits and choices.
+	// Routed, where it is set, is called with the logits and choices of each router
+	// for all rows, which are only lent. Shared layers are left out.
 	Routed func(candidate, layer int, logits []float32, choices []Choice)
 	// Layer, where it is set, is called with the hidden states after each layer of
 	// a candidate, 0 being the embeddings; x is only lent.
 	Layer func(candidate, after int, x []float32)
 	// Done, where it is set, is told of every layer of a candidate that is done.
 	Done func(candidate, layer int)
-	// NonFinite, where it is set, is told of the first hidden state of a candidate
-	// that is not finite, once a layer, −1 being the embeddings. nil lets the pass
-	// go on: what follows in that chunk, and nothing else, is then not a number.
-	NonFinite func(candidate, layer int, e *NonFiniteError) error
+	// Broken, where it is set, is asked whether the pass goes on when hidden states
+	// of a candidate are not finite, once for each candidate and chunk, with the
+	// first position. What is not finite stays so, and nothing else is touched by
+	// it. Where it is not set the pass stops.
+	Broken func(candidate int, e *NonFiniteError) (goOn bool)
 }
 
+// defaultWave is a good part of a server's memory for one core's share, and some
+// ten experts of the largest models.
+const defaultWave = 256 << 20
+
 // Hidden are the final hidden states of a candidate, before the final norm: rows
-// of Spec.Hidden, chunk after chunk.
+// of Spec.Hidden, chunk after chunk. Candidates that do not differ before the
+// head have the same memory: it is not to be changed.
 type Hidden struct {
 	X    []float32
 	Rows int
+	// RMS is the root mean square of the hidden states: of the embeddings, then
+	// after each layer. Rows that are not finite are left out.
+	RMS []float64
 }
 
 // Run takes chunks of tokens through the decoder layers of every source, layer
-// by layer: of each source one layer is in memory at a time. Each chunk is a
-// text of its own. Errors name the layer.
+// by layer. Each chunk is a text of its own. Layers that begin with the same
+// hidden states and have the same weights by their Origins are computed once.
+//
+// Of each source one layer is in memory at a time, and of its routed experts one
+// wave. A Source that is a Forker is read ahead by one layer or wave; weights of
+// one origin are then read once for all sources. Errors name the layer.
 func Run(ctx context.Context, spec *Spec, sources []Source, chunks [][]int32, o Options) ([]Hidden, error) {
-	o.Threads = threads(o.Threads)
-	seqs, tokens, longest, err := spec.lay(chunks)
+	seqs, tokens, err := spec.lay(chunks)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Hidden, len(sources))
-	shared := &run{spec: spec, o: o, seqs: seqs}
-	for c, src := range sources {
-		r := *shared
-		r.src, r.candidate, r.o.BF16 = src, c, o.bf16(c)
-		x, err := r.embed(ctx, tokens)
-		if err != nil {
-			return nil, err
-		}
-		out[c] = Hidden{x, len(tokens)}
-		if o.Layer != nil {
-			o.Layer(c, 0, x)
-		}
+	p := &pass{ctx: ctx, run: newRun(spec, o, seqs), tokens: tokens}
+	defer p.close()
+	if err := p.begin(sources); err != nil {
+		return nil, err
 	}
-	for i := range spec.Layers {
-		for c, src := range sources {
-			shared.src, shared.candidate, shared.o.BF16 = src, c, o.bf16(c)
-			if err := shared.layer(ctx, &spec.Layers[i], out[c].X, len(tokens), longest); err != nil {
-				return nil, fmt.Errorf("layer %d: %w", i, err)
-			}
-			if o.Layer != nil {
-				o.Layer(c, i+1, out[c].X)
-			}
-			if o.Done != nil {
-				o.Done(c, i)
-			}
-		}
+	if err := p.layers(); err != nil {
+		return nil, err
+	}
+	out := make([]Hidden, len(p.parties))
+	for c, party := range p.parties {
+		out[c] = Hidden{X: party.state.x, Rows: len(tokens), RMS: party.state.rms}
 	}
 	return out, nil
 }
 
-// bf16 says whether a source's activations are rounded.
-func (o *Options) bf16(source int) bool {
-	if source < len(o.BF16Of) {
-		return o.BF16Of[source]
-	}
-	return o.BF16
-}
-
 // lay puts chunks one after the other.
-func (s *Spec) lay(chunks [][]int32) (seqs []sequence, tokens []int32, longest int, err error) {
+func (s *Spec) lay(chunks [][]int32) (seqs []sequence, tokens []int32, err error) {
 	for i, c := range chunks {
 		for j, id := range c {
 			if id < 0 || int(id) >= s.Vocab {
-				return nil, nil, 0, fmt.Errorf("model: token %d at position %d of chunk %d is outside the vocabulary of %d", id, j, i, s.Vocab)
+				return nil, nil, fmt.Errorf("model: token %d at position %d of chunk %d is outside the vocabulary of %d", id, j, i, s.Vocab)
 			}
 		}
 		if len(c) == 0 {
 			continue
 		}
-		seqs = append(seqs, sequence{first: len(tokens), n: len(c)})
+		seqs = append(seqs, sequence{first: len(tokens), n: len(c), chunk: i})
 		tokens = append(tokens, c...)
-		longest = max(longest, len(c))
 	}
-	return seqs, tokens, longest, nil
+	return seqs, tokens, nil
 }
 
-// run is the state of a pass: what is computed for one layer of one candidate,
-// in memory that is used again.
-type run struct {
-	spec      *Spec
-	o         Options
-	src       Source
-	candidate int
-	seqs      []sequence
-	angles    angles
+// party is a source in a pass.
+type party struct {
+	index int
+	bf16  bool
+	lend  *handles
+	org   Origins // nil where it has none
+	state *state
 
-	normed, q, k, v, mixed, out, low, gate, up, logits []float32
+	leader *party // what it is the same as, up to the layer until
+	until  int
 }
 
-func (r *run) hook(p Place, x []float32, n int) {
-	if r.o.Input != nil {
-		r.o.Input(r.candidate, p, x, n)
+// state are the hidden states of one party, or of several that are the same.
+type state struct {
+	x      []float32
+	rms    []float64
+	broken []bool // by sequence
+}
+
+func (s *state) clone() *state {
+	return &state{append([]float32(nil), s.x...), append([]float64(nil), s.rms...), append([]bool(nil), s.broken...)}
+}
+
+// pass takes all parties through all layers.
+type pass struct {
+	ctx     context.Context
+	run     *run
+	tokens  []int32
+	parties []*party
+	ahead   *future[*body] // what is read while something is computed
+}
+
+// close waits for what is still being read.
+func (p *pass) close() {
+	if p.ahead != nil {
+		p.ahead.wait()
+	}
+	for _, party := range p.parties {
+		party.lend.close()
 	}
 }
 
-// embed reads the embeddings of tokens.
-func (r *run) embed(ctx context.Context, tokens []int32) ([]float32, error) {
-	x := make([]float32, len(tokens)*r.spec.Hidden)
-	if err := r.src.Rows(ctx, Place{Kind: topology.Embedding, Layer: -1, Expert: -1}, tokens, x); err != nil {
-		return nil, err
-	}
-	if s := r.spec.EmbedScale; s != 1 {
-		if r.o.BF16 { // the factor is stored as the embeddings are
-			one := []float32{s}
-			r.round(one)
-			s = one[0]
+// begin reads the embeddings, of each origin once.
+func (p *pass) begin(sources []Source) error {
+	r := p.run
+	for c, src := range sources {
+		q := &party{index: c, bf16: r.o.BF16 || c < len(r.o.BF16Of) && r.o.BF16Of[c], lend: newHandles(src)}
+		q.org, _ = src.(Origins)
+		q.follow(p.parties, len(r.spec.Layers))
+		p.parties = append(p.parties, q)
+		if q.leader != nil {
+			q.state = q.leader.state
+		} else {
+			x, err := r.embed(p.ctx, src, p.tokens, q.bf16)
+			if err != nil {
+				return err
+			}
+			q.state = &state{x: x, broken: make([]bool, len(r.seqs))}
+			r.measure(x)
+			if err := p.check(q, -1, "embedding"); err != nil {
+				return err
+			}
 		}
-		for i := range x {
-			x[i] *= s
+		if r.o.Layer != nil {
+			r.o.Layer(c, 0, q.state.x)
 		}
 	}
-	r.round(x)
-	return x, r.finite(x, "embedding", -1)
-}
-
-// layer adds one decoder layer to the hidden states x of n rows.
-func (r *run) layer(ctx context.Context, l *Layer, x []float32, n, span int) error {
-	defer r.src.Release()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	r.angles = l.Attn.Rope.anglesFrom(r.positions(), span)
-	if err := r.norm(ctx, l, l.In, x); err != nil {
-		return err
-	}
-	y, err := r.attention(ctx, l, r.normed, n)
-	if err != nil {
-		return err
-	}
-	if err := r.add(ctx, l, x, y, l.PostAttn); err != nil {
-		return err
-	}
-	if err := r.norm(ctx, l, l.PreMLP, x); err != nil {
-		return err
-	}
-	if l.MoE != nil {
-		y, err = r.moe(ctx, l, r.normed, n)
-	} else {
-		dense := func(p string) Place { return Place{Kind: topology.MLP, Layer: l.Index, Expert: -1, Projection: p} }
-		y, err = r.feedForward(ctx, l.MLP, dense, r.normed, n, r.out)
-		r.out = y
-	}
-	if err != nil {
-		return err
-	}
-	if err := r.add(ctx, l, x, y, l.PostMLP); err != nil {
-		return err
-	}
-	return r.finite(x, "output", l.Index)
-}
-
-// positions is one more than the last position of any sequence.
-func (r *run) positions() int {
-	most := 0
-	for _, s := range r.seqs {
-		most = max(most, s.past+s.n)
-	}
-	return most
-}
-
-// norm writes the norm of x to r.normed.
-func (r *run) norm(ctx context.Context, l *Layer, name string, x []float32) error {
-	w, err := r.vector(ctx, normAt(l, name), "weight", r.spec.Hidden)
-	if err != nil {
-		return err
-	}
-	r.normed = grow(r.normed, len(x))
-	l.Norm.apply(r.normed, x, w)
-	r.round(r.normed)
 	return nil
 }
 
-// add adds a block's output to x, by way of a norm where there is one.
-func (r *run) add(ctx context.Context, l *Layer, x, y []float32, name string) error {
-	if name != "" {
-		w, err := r.vector(ctx, normAt(l, name), "weight", r.spec.Hidden)
-		if err != nil {
+// follow finds the party before it that it is the same as for the most layers.
+func (q *party) follow(before []*party, layers int) {
+	if q.org == nil {
+		return
+	}
+	same := func(o *party, layer int) bool {
+		a := q.org.LayerOrigin(layer)
+		return a != nil && a == o.org.LayerOrigin(layer)
+	}
+	for _, o := range before {
+		if o.org == nil || o.bf16 != q.bf16 || !same(o, -1) {
+			continue
+		}
+		n := 0
+		for n < layers && same(o, n) {
+			n++
+		}
+		if q.leader == nil || n > q.until {
+			q.leader, q.until = o, n
+		}
+	}
+}
+
+// layers computes them all.
+func (p *pass) layers() error {
+	spec := p.run.spec
+	var steps []step
+	for i := range spec.Layers {
+		var of []step
+		for _, q := range p.parties {
+			if q.leader == nil || i >= q.until {
+				of = append(of, step{layer: i, party: q})
+			}
+		}
+		lent := plan(of, &spec.Layers[i])
+		for k := range of {
+			of[k].lent = lent
+		}
+		steps = append(steps, of...)
+	}
+	layer := -1
+	for k, s := range steps {
+		if s.layer != layer {
+			layer = s.layer
+			p.part(layer)
+		}
+		if err := p.step(s, steps[k+1:]); err != nil {
 			return err
 		}
-		l.Norm.apply(y, y, w)
-		r.round(y)
+		last := k+1 == len(steps) || steps[k+1].layer != layer
+		if last {
+			p.tell(layer)
+		}
 	}
-	for i, v := range y[:len(x)] {
-		x[i] += v
-	}
-	r.round(x)
 	return nil
 }
 
-// NonFiniteError says where a pass met a value that is not finite.
-type NonFiniteError struct {
-	What            string // embedding, output
-	Chunk, Position int
-	Channel         int
-	Value           float32
-}
-
-func (e *NonFiniteError) Error() string {
-	return fmt.Sprintf("%s of chunk %d, position %d, channel %d is %g", e.What, e.Chunk, e.Position, e.Channel, e.Value)
-}
-
-// finite looks at the hidden states after a layer.
-func (r *run) finite(x []float32, what string, layer int) error {
-	e := r.firstNonFinite(x, what)
-	switch {
-	case e == nil:
-		return nil
-	case r.o.NonFinite != nil:
-		return r.o.NonFinite(r.candidate, layer, e)
-	}
-	return e
-}
-
-func (r *run) firstNonFinite(x []float32, what string) *NonFiniteError {
-	i := slices.IndexFunc(x, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) })
-	if i < 0 {
-		return nil
-	}
-	row := i / r.spec.Hidden
-	for c, s := range r.seqs {
-		if row < s.first+s.n {
-			return &NonFiniteError{what, c, s.past + row - s.first, i % r.spec.Hidden, x[i]}
+// part gives parties that differ from this layer on hidden states of their own.
+func (p *pass) part(layer int) {
+	for _, q := range p.parties {
+		if q.leader != nil && q.until == layer {
+			q.state = q.leader.state.clone()
 		}
 	}
-	return &NonFiniteError{what, len(r.seqs), row, i % r.spec.Hidden, x[i]}
 }
 
-// String is a place as people name it: layer 3 expert 7 up.
-func (p Place) String() string {
-	s := p.Kind.String()
-	if p.Layer >= 0 {
-		s = fmt.Sprintf("layer %d %s", p.Layer, s)
+// tell calls the hooks of a layer that is done, for all parties.
+func (p *pass) tell(layer int) {
+	for _, q := range p.parties {
+		if p.run.o.Layer != nil {
+			p.run.o.Layer(q.index, layer+1, q.state.x)
+		}
+		if p.run.o.Done != nil {
+			p.run.o.Done(q.index, layer)
+		}
 	}
-	if p.Expert >= 0 {
-		s = fmt.Sprintf("%s %d", s, p.Expert)
+}
+
+// step is one layer of one party.
+type step struct {
+	layer int
+	party *party
+	lent  *registry
+}
+
+// step computes one, and begins to read for the next.
+func (p *pass) step(s step, next []step) error {
+	if err := p.ctx.Err(); err != nil {
+		return err
 	}
-	if p.Projection != "" {
-		s += " " + p.Projection
+	q, r := s.party, p.run
+	b, err := p.body(s)
+	if err != nil {
+		return fmt.Errorf("layer %d: %w", s.layer, err)
 	}
-	return s
+	if len(next) > 0 && next[0].party.lend.forks() {
+		p.ahead = begin(func() (*body, error) { return p.read(next[0]) })
+	}
+	r.candidate, r.bf16 = q.index, q.bf16
+	x := &experts{lend: q.lend, rd: reader{ctx: p.ctx, spec: r.spec, lent: s.lent, of: q}}
+	err = r.layer(p.ctx, b, q.state.x, x)
+	s.lent.done(q, append(x.kept, func() { q.lend.put(b.from) })...)
+	if err != nil {
+		return fmt.Errorf("layer %d: %w", s.layer, err)
+	}
+	return p.check(q, s.layer, "output")
+}
+
+// body is what a step needs beside experts: read ahead, or now.
+func (p *pass) body(s step) (*body, error) {
+	if p.ahead != nil {
+		b, err := p.ahead.wait()
+		p.ahead = nil
+		return b, err
+	}
+	return p.read(s)
+}
+
+func (p *pass) read(s step) (*body, error) {
+	from := s.party.lend.get()
+	b, err := reader{p.ctx, p.run.spec, from, s.lent, s.party}.body(&p.run.spec.Layers[s.layer])
+	if err != nil {
+		s.party.lend.put(from)
+		return nil, err
+	}
+	b.from = from
+	return b, nil
+}
+
+// check looks at what r.measure found in the hidden states of a party.
+func (p *pass) check(q *party, layer int, what string) error {
+	st, r := q.state, p.run
+	st.rms = append(st.rms, r.rms())
+	return r.finite(st.x, st.broken, layer, what, func(e *NonFiniteError) bool {
+		if r.o.Broken == nil {
+			return false
+		}
+		for _, other := range p.parties {
+			if other.state == st && !r.o.Broken(other.index, e) {
+				return false
+			}
+		}
+		return true
+	})
 }

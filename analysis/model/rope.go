@@ -91,15 +91,15 @@ func (r Rope) yarn(f float64, i int) float64 {
 
 // angles are the cosines and sines of positions, n = Dim/2 of each a position.
 type angles struct {
-	n        int
-	cos, sin []float32
+	n, length int
+	cos, sin  []float32
 }
 
-// anglesFrom makes the angles of positions 0 to length−1. Like the peers it
-// takes the product of position and frequency in f32.
-func (r Rope) anglesFrom(length, span int) angles {
+// anglesFrom makes the angles of positions 0 to length−1 in a text of span
+// tokens. Like the peers it takes the product of position and frequency in f32.
+func (r Rope) anglesFrom(length, span int) *angles {
 	freq := r.Frequencies(span)
-	a := angles{n: len(freq), cos: make([]float32, length*len(freq)), sin: make([]float32, length*len(freq))}
+	a := &angles{n: len(freq), length: length, cos: make([]float32, length*len(freq)), sin: make([]float32, length*len(freq))}
 	for p := range length {
 		for i, f := range freq {
 			x := float64(float32(p) * float32(f))
@@ -109,6 +109,51 @@ func (r Rope) anglesFrom(length, span int) angles {
 	}
 	return a
 }
+
+// ropes are the angles that a pass has made so far, by rope and, where that
+// matters, by the length of the text.
+type ropes map[ropeOf]*angles
+
+type ropeOf struct {
+	rope Rope
+	span int
+}
+
+func (r *Rope) key(span int) ropeOf {
+	if r.Kind != RopeDynamic {
+		return ropeOf{*r, 0}
+	}
+	return ropeOf{*r, max(span, r.Max)}
+}
+
+// make makes the angles that sequences need and that are not there yet.
+func (m *ropes) make(r *Rope, seqs []sequence) {
+	if *m == nil {
+		*m = ropes{}
+	}
+	longest := 0
+	for _, s := range seqs {
+		longest = max(longest, s.past+s.n)
+	}
+	for _, s := range seqs {
+		span := s.past + s.n
+		key := r.key(span)
+		if a := (*m)[key]; a != nil && a.length >= span {
+			continue
+		}
+		length := longest
+		if s.cache != nil { // room for what is decoded next
+			length = (span + 255) / 256 * 256
+		}
+		if key.span > 0 {
+			length = span
+		}
+		(*m)[key] = r.anglesFrom(length, key.span)
+	}
+}
+
+// of are the angles of a sequence.
+func (m ropes) of(r *Rope, s sequence) *angles { return m[r.key(s.past+s.n)] }
 
 // rotate turns the Dim channels of v by the angles of a position.
 func (r Rope) rotate(v []float32, a *angles, position int) {

@@ -44,3 +44,12 @@ type Origins interface {
 	// WeightOrigin is that of one matrix, which Weight gives.
 	WeightOrigin(p Place) any
 }
+
+// Forker is a Source that can be read ahead: while one handle's weights are at
+// work, another's are read.
+type Forker interface {
+	// Fork is another handle on the same weights, with memory of its own: what it
+	// returns is valid until its own Release, and it is used from one goroutine, not
+	// always the same, beside the others. It is closed with the source.
+	Fork() Source
+}

@@ -1,6 +1,10 @@
 package model
 
-import "quantscope/quant/topology"
+import (
+	"fmt"
+
+	"quantscope/quant/topology"
+)
 
 // Spec is an architecture, in the numbers that a forward pass needs. It is not
 // changed once made.
@@ -94,4 +98,19 @@ type Place struct {
 	Layer      int // -1 outside layers
 	Expert     int // -1 where there is none
 	Projection string
+}
+
+// String is a place as people name it: layer 3 expert 7 up.
+func (p Place) String() string {
+	s := p.Kind.String()
+	if p.Layer >= 0 {
+		s = fmt.Sprintf("layer %d %s", p.Layer, s)
+	}
+	if p.Expert >= 0 {
+		s = fmt.Sprintf("%s %d", s, p.Expert)
+	}
+	if p.Projection != "" {
+		s += " " + p.Projection
+	}
+	return s
 }

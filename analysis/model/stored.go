@@ -196,6 +196,11 @@ func (s *Stored) buffer(n int) []byte {
 // Release implements Source.
 func (s *Stored) Release() { s.used = 0 }
 
+// Fork implements Forker.
+func (s *Stored) Fork() Source {
+	return &Stored{ck: s.ck, model: s.model, matrices: s.matrices, vectors: s.vectors}
+}
+
 // Rows implements Source.
 func (s *Stored) Rows(ctx context.Context, p Place, rows []int32, dst []float32) error {
 	i, ok := s.matrices[p]

@@ -1,0 +1,199 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// experts is where a layer's routed experts come from.
+type experts struct {
+	lend *handles
+	rd   reader // without its source
+	kept []func()
+}
+
+// routing are the rows of every expert, in ascending order, and how much each
+// counts.
+type routing struct {
+	first  []int // of an expert in rows; one more than experts
+	rows   []int32
+	weight []float32
+}
+
+func (r *run) routing(m *MoE) routing {
+	g := routing{first: make([]int, m.Experts+1)}
+	for _, c := range r.choices {
+		for _, e := range c.Experts {
+			g.first[e+1]++
+		}
+	}
+	for e := range m.Experts {
+		g.first[e+1] += g.first[e]
+	}
+	g.rows, g.weight = make([]int32, g.first[m.Experts]), make([]float32, g.first[m.Experts])
+	next := slices.Clone(g.first)
+	for t, c := range r.choices {
+		for j, e := range c.Experts {
+			g.rows[next[e]], g.weight[next[e]] = int32(t), c.Weights[j]
+			next[e]++
+		}
+	}
+	return g
+}
+
+// count is how many rows an expert has.
+func (g *routing) count(e int) int { return g.first[e+1] - g.first[e] }
+
+// wave are experts that are in memory together.
+type wave struct {
+	e      []int
+	of     []gated
+	from   Source
+	offset []int // of an expert's rows in run.wave
+	rows   int
+}
+
+// waves shares the experts that have rows out: no more bytes of weights than a
+// wave may have, and no more rows than there are hidden states.
+func (r *run) waves(m *MoE, g *routing) []wave {
+	limit := r.o.Wave
+	if limit <= 0 {
+		limit = defaultWave
+	}
+	most := max(int(min(limit/max(expertBytes(r.spec, m), 1), int64(m.Experts))), 1)
+	var out []wave
+	for e := range m.Experts {
+		n := g.count(e)
+		if n == 0 {
+			continue
+		}
+		if k := len(out); k == 0 || len(out[k-1].e) == most || out[k-1].rows+n > max(r.rows, aloneRows) {
+			out = append(out, wave{})
+		}
+		w := &out[len(out)-1]
+		w.e, w.offset = append(w.e, e), append(w.offset, w.rows)
+		w.rows += n
+	}
+	return out
+}
+
+// expertBytes is the size of an expert that is stored in 16 bits.
+func expertBytes(s *Spec, m *MoE) int64 { return 3 * 2 * int64(s.Hidden) * int64(m.Inner) }
+
+// read brings the experts of a wave into memory.
+func (x *experts) read(l *Layer, w *wave) error {
+	w.from = x.lend.get()
+	rd := x.rd
+	rd.src = w.from
+	w.of = make([]gated, len(w.e))
+	for i, e := range w.e {
+		var err error
+		if w.of[i], err = rd.expert(l, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// back gives a wave's memory back, unless others use what is in it.
+func (x *experts) back(w *wave, keep bool) {
+	w.of = nil
+	if !x.lend.forks() || w.from == nil {
+		return // released with the layer
+	}
+	from := w.from
+	if keep {
+		x.kept = append(x.kept, func() { x.lend.put(from) })
+		return
+	}
+	x.lend.put(from)
+}
+
+// experts adds every chosen expert's output, weighed, to r.out: experts in
+// ascending order for each row, so that the sum does not depend on threads or on
+// waves.
+func (r *run) experts(ctx context.Context, b *body, x *experts) error {
+	m, h := b.l.MoE, r.spec.Hidden
+	r.out = grow(r.out, r.rows*h)
+	clear(r.out)
+	g := r.routing(m)
+	waves := r.waves(m, &g)
+	lends := len(waves) == 1
+	if !lends {
+		x.rd.lent = nil
+	}
+	var ahead *future[struct{}]
+	read := func(k int) {
+		ahead = begin(func() (struct{}, error) { return struct{}{}, x.read(b.l, &waves[k]) })
+	}
+	if len(waves) > 0 {
+		read(0)
+	}
+	for k := range waves {
+		w := &waves[k]
+		_, err := ahead.wait()
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			x.back(w, false)
+			return err
+		}
+		if k+1 < len(waves) {
+			read(k + 1)
+		}
+		if err := r.waveOf(b, w, &g); err != nil {
+			if k+1 < len(waves) {
+				ahead.wait()
+			}
+			return err
+		}
+		x.back(w, lends)
+	}
+	return nil
+}
+
+// expertRows is how many rows of an expert go through it at once.
+const expertRows = 512
+
+// waveOf computes the experts of a wave and adds what they say to r.out.
+func (r *run) waveOf(b *body, w *wave, g *routing) error {
+	m, h := b.l.MoE, r.spec.Hidden
+	type job struct{ i, from, n int }
+	var jobs []job
+	for i, e := range w.e {
+		n := g.count(e)
+		for from := 0; from < n; from += expertRows {
+			jobs = append(jobs, job{i, from, min(expertRows, n-from)})
+		}
+	}
+	r.wave = grow(r.wave, w.rows*h)
+	err := r.each(len(jobs), r.o.Input == nil && len(jobs) >= r.o.Threads, func(k int, s *scratch) error {
+		j := jobs[k]
+		s.x = grow(s.x, j.n*h)
+		for i, t := range g.rows[g.first[w.e[j.i]]+j.from:][:j.n] {
+			copy(s.x[i*h:(i+1)*h], r.normed[int(t)*h:])
+		}
+		to := (w.offset[j.i] + j.from) * h
+		if err := r.gated(s, m.FeedForward, &w.of[j.i], s.x, j.n, r.wave[to:to+j.n*h]); err != nil {
+			return fmt.Errorf("expert %d: %w", w.e[j.i], err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	parts := max(min(r.o.Threads, r.rows/64), 1)
+	return r.each(parts, parts > 1, func(p int, _ *scratch) error {
+		from, to := p*r.rows/parts, (p+1)*r.rows/parts
+		for i, e := range w.e {
+			rows := g.rows[g.first[e]:g.first[e+1]]
+			lo, _ := slices.BinarySearch(rows, int32(from))
+			for k := lo; k < len(rows) && int(rows[k]) < to; k++ {
+				r.o.Set.AddScaled(r.out[int(rows[k])*h:][:h], r.wave[(w.offset[i]+k)*h:][:h], g.weight[g.first[e]+k])
+			}
+		}
+		return nil
+	})
+}

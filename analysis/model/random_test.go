@@ -1,0 +1,223 @@
+package model
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"quantscope/kernels"
+	"quantscope/quant/topology"
+)
+
+// random is a Source of random bf16 weights for any Spec: the same seed and
+// place, the same weights. With seeds of their own, layers differ from those of
+// another source.
+type random struct {
+	spec  *Spec
+	seed  uint64
+	seeds map[int]uint64 // by layer, where it is another
+
+	shared *randomShared
+	lent   int64 // bytes that were given since the last Release
+}
+
+type randomShared struct {
+	mu         sync.Mutex
+	kept       map[string][]byte // where weights are made once
+	reads      map[Place]int
+	live, peak atomic.Int64
+}
+
+func newRandom(spec *Spec, seed uint64) *random {
+	return &random{spec: spec, seed: seed, shared: &randomShared{reads: map[Place]int{}}}
+}
+
+// kept makes every weight once, so that a benchmark does not measure how.
+func (s *random) keep() *random { s.shared.kept = map[string][]byte{}; return s }
+
+// with is the same source with other weights in one layer.
+func (s *random) with(layer int, seed uint64) *random {
+	c := newRandom(s.spec, s.seed)
+	c.seeds = maps.Clone(s.seeds)
+	if c.seeds == nil {
+		c.seeds = map[int]uint64{}
+	}
+	c.seeds[layer] = seed
+	return c
+}
+
+func (s *random) Fork() Source {
+	return &random{spec: s.spec, seed: s.seed, seeds: s.seeds, shared: s.shared}
+}
+
+func (s *random) Release() {
+	s.shared.live.Add(-s.lent)
+	s.lent = 0
+}
+
+func (s *random) of(layer int) uint64 {
+	if v, ok := s.seeds[layer]; ok {
+		return v
+	}
+	return s.seed
+}
+
+func (s *random) LayerOrigin(layer int) any { return fmt.Sprint(s.of(layer), " ", layer) }
+func (s *random) WeightOrigin(p Place) any  { return fmt.Sprint(s.of(p.Layer), " ", p) }
+func (s *random) rng(p Place) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%+v", p)
+	return rand.New(rand.NewPCG(s.of(p.Layer), h.Sum64()))
+}
+
+// dims are what the spec wants of a place.
+func (s *random) dims(p Place) (rows, cols int) {
+	h := s.spec.Hidden
+	if p.Layer < 0 {
+		return s.spec.Vocab, h
+	}
+	l := &s.spec.Layers[p.Layer]
+	a := &l.Attn
+	inner := l.MLP.Inner
+	switch {
+	case p.Kind == topology.Router:
+		return l.MoE.Experts, h
+	case p.Kind == topology.Expert:
+		inner = l.MoE.Inner
+	case p.Kind == topology.SharedExpert:
+		inner = l.MoE.Shared
+	}
+	switch p.Projection {
+	case "q":
+		return a.Heads * a.Dim, h
+	case "k":
+		return a.KVHeads * a.Dim, h
+	case "v":
+		return a.KVHeads * a.VDim, h
+	case "o":
+		return h, a.Heads * a.VDim
+	case "gate", "up":
+		return inner, h
+	case "down":
+		return h, inner
+	}
+	panic("no such place: " + p.String())
+}
+
+func (s *random) Weight(_ context.Context, p Place) (Weight, error) {
+	rows, cols := s.dims(p)
+	data := s.data(p, rows, cols)
+	s.lent += int64(len(data))
+	live := s.shared.live.Add(int64(len(data)))
+	for {
+		peak := s.shared.peak.Load()
+		if live <= peak || s.shared.peak.CompareAndSwap(peak, live) {
+			break
+		}
+	}
+	s.shared.mu.Lock()
+	s.shared.reads[p]++
+	s.shared.mu.Unlock()
+	return Weight{rows, cols, kernels.StoredOperand(kernels.Matrix{Element: kernels.BF16, Rows: rows, Cols: cols, Data: data})}, nil
+}
+
+func (s *random) data(p Place, rows, cols int) []byte {
+	key := fmt.Sprint(s.of(p.Layer), p)
+	s.shared.mu.Lock()
+	data := s.shared.kept[key]
+	s.shared.mu.Unlock()
+	if data != nil {
+		return data
+	}
+	data = make([]byte, 2*rows*cols)
+	rng, std := s.rng(p), 1/math.Sqrt(float64(cols))
+	for i := range rows * cols {
+		binary.LittleEndian.PutUint16(data[2*i:], uint16(math.Float32bits(float32(rng.NormFloat64()*std))>>16))
+	}
+	if s.shared.kept != nil {
+		s.shared.mu.Lock()
+		s.shared.kept[key] = data
+		s.shared.mu.Unlock()
+	}
+	return data
+}
+
+func (s *random) Vector(_ context.Context, p Place, param string) ([]float32, error) {
+	n := s.spec.Hidden
+	switch {
+	case param == "e_score_correction_bias":
+		n = s.spec.Layers[p.Layer].MoE.Experts
+	case p.Projection == "q_norm" || p.Projection == "k_norm":
+		n = s.spec.Layers[p.Layer].Attn.Dim
+	case p.Projection == "sinks":
+		n = s.spec.Layers[p.Layer].Attn.Heads
+	}
+	v, rng := make([]float32, n), s.rng(p)
+	for i := range v {
+		v[i] = float32(1 + 0.1*rng.NormFloat64())
+	}
+	return v, nil
+}
+
+func (s *random) Rows(_ context.Context, p Place, rows []int32, dst []float32) error {
+	h := s.spec.Hidden
+	for k, row := range rows {
+		rng := rand.New(rand.NewPCG(s.seed, uint64(row)))
+		for i := range h {
+			dst[k*h+i] = float32(rng.NormFloat64())
+		}
+	}
+	return nil
+}
+
+func (s *random) Has(p Place, param string) bool { return param == "weight" && p.Kind != topology.Head }
+
+// llamaSpec is a dense model.
+func llamaSpec(layers, hidden, heads, kvHeads, dim, inner, vocab int) *Spec {
+	s := &Spec{Family: "llama", Hidden: hidden, Vocab: vocab, MaxPositions: 8192, Norm: Norm{Eps: 1e-5}, EmbedScale: 1, Tied: true}
+	for i := range layers {
+		s.Layers = append(s.Layers, Layer{
+			Index: i, In: inputNorm, PreMLP: postAttnNorm, Norm: s.Norm, MLP: FeedForward{Inner: inner},
+			Attn: Attention{
+				Heads: heads, KVHeads: kvHeads, Dim: dim, VDim: dim, Scale: float32(1 / math.Sqrt(float64(dim))),
+				Rope: Rope{Dim: dim, Theta: 10000, Attention: 1},
+			},
+		})
+	}
+	return s
+}
+
+// moeSpec is llamaSpec with experts in all layers but the first.
+func moeSpec(layers, hidden, heads, kvHeads, dim, inner, experts, topK, vocab int) *Spec {
+	s := llamaSpec(layers, hidden, heads, kvHeads, dim, inner, vocab)
+	for i := range s.Layers[1:] {
+		s.Layers[i+1].MoE = &MoE{
+			FeedForward: FeedForward{Inner: inner}, Experts: experts, TopK: topK, Sigmoid: true, Correction: true,
+			Groups: 1, TopGroups: 1, Normalize: true, Scaling: 1, Shared: inner,
+		}
+	}
+	return s
+}
+
+// smolLM2 has the shape of SmolLM2-135M.
+func smolLM2() *Spec { return llamaSpec(30, 576, 9, 3, 64, 1536, 49152) }
+
+// texts are chunks of random tokens.
+func texts(spec *Spec, seed uint64, lengths ...int) [][]int32 {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var chunks [][]int32
+	for _, n := range lengths {
+		c := make([]int32, n)
+		for i := range c {
+			c[i] = rng.Int32N(int32(spec.Vocab))
+		}
+		chunks = append(chunks, c)
+	}
+	return chunks
+}

@@ -1,0 +1,131 @@
+package model
+
+import (
+	"math"
+	"slices"
+)
+
+// Choice is what a router said of one token.
+type Choice struct {
+	Experts []int32 // chosen, by falling score
+	Weights []float32
+}
+
+// choose makes room for the choices of all rows.
+func (r *run) choose(m *MoE) {
+	k := min(m.TopK, m.Experts)
+	if cap(r.chosen) < r.rows*k {
+		r.chosen, r.weights = make([]int32, r.rows*k), make([]float32, r.rows*k)
+	}
+	r.choices = slices.Grow(r.choices[:0], r.rows)[:r.rows]
+	for t := range r.choices {
+		r.choices[t] = Choice{r.chosen[t*k : (t+1)*k : (t+1)*k], r.weights[t*k : (t+1)*k : (t+1)*k]}
+	}
+}
+
+// route chooses the experts of a tile's rows. Routers run in f32 in every peer.
+func (r *run) route(s *scratch, b *body, x []float32, t *tile) error {
+	m := b.l.MoE
+	logits := r.logits[t.first*m.Experts:][:t.n*m.Experts]
+	r.hook(b.router.at, x, t.n)
+	exact := *r
+	exact.bf16 = false
+	if _, err := exact.apply(s, b.router, x, t.n, logits); err != nil {
+		return err
+	}
+	s.share(t.n, m.Experts*8, func(from, to int) {
+		score, by := make([]float32, m.Experts), make([]float32, m.Experts)
+		for k := from; k < to; k++ {
+			m.scores(score, logits[k*m.Experts:][:m.Experts])
+			copy(by, score)
+			for e, v := range b.correction {
+				by[e] += v
+			}
+			m.choose(r.choices[t.first+k], score, by)
+		}
+	})
+	return nil
+}
+
+// scores turns logits into scores.
+func (m *MoE) scores(score, logits []float32) {
+	if m.Sigmoid {
+		for e, v := range logits {
+			score[e] = sigmoid(v)
+		}
+		return
+	}
+	most := slices.Max(logits)
+	var sum float64
+	for e, v := range logits {
+		score[e] = exp32(v - most)
+		sum += float64(score[e])
+	}
+	for e := range score {
+		score[e] = float32(float64(score[e]) / sum)
+	}
+}
+
+// choose takes the best experts by one figure and weighs them by the other. Of
+// groups of experts only the best take part, a group being as good as its two
+// best experts together. Of equal ones the first is better.
+func (m *MoE) choose(c Choice, score, by []float32) {
+	if m.Groups > 1 {
+		m.mask(by)
+	}
+	best(c.Experts, by)
+	var sum float64
+	for i, e := range c.Experts {
+		c.Weights[i] = score[e]
+		sum += float64(score[e])
+	}
+	for i := range c.Weights {
+		w := float64(c.Weights[i])
+		if m.Normalize {
+			w /= sum + 1e-20
+		}
+		c.Weights[i] = float32(w) * m.Scaling
+	}
+}
+
+// mask takes the experts of all but the best groups out of the choice.
+func (m *MoE) mask(by []float32) {
+	size := m.Experts / m.Groups
+	sums := make([]float32, m.Groups)
+	two := make([]int32, min(2, size))
+	for g := range sums {
+		best(two, by[g*size:(g+1)*size])
+		for _, e := range two {
+			sums[g] += by[g*size+int(e)]
+		}
+	}
+	keep := make([]int32, min(m.TopGroups, m.Groups))
+	best(keep, sums)
+	for g := range sums {
+		if !slices.Contains(keep, int32(g)) {
+			for e := range size {
+				by[g*size+e] = float32(math.Inf(-1))
+			}
+		}
+	}
+}
+
+// best writes the indices of the largest values, the largest first, of equal ones
+// the first; NaN is smaller than all.
+func best(order []int32, values []float32) {
+	n := 0
+	for i, v := range values {
+		at := n
+		for at > 0 && less(values[order[at-1]], v) {
+			at--
+		}
+		if at == len(order) {
+			continue
+		}
+		n = min(n+1, len(order))
+		copy(order[at+1:n], order[at:n-1])
+		order[at] = int32(i)
+	}
+}
+
+func less(a, b float32) bool { return a < b || a != a && b == b }
