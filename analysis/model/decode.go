@@ -72,7 +72,7 @@ func (r *run) single(ctx context.Context, src Source, l *Layer, x []float32) err
 	if err != nil {
 		return fmt.Errorf("layer %d: %w", l.Index, err)
 	}
-	return r.finite(x, make([]bool, len(r.seqs)), l.Index, "output", func(*NonFiniteError) bool { return false })
+	return r.finite(x, make([]bool, len(r.seqs)), l.Index, "output", func(e *NonFiniteError) error { return e })
 }
 
 // Logits are those of rows of hidden states, n×Vocab.

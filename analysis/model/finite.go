@@ -48,9 +48,9 @@ func (r *run) rms() float64 {
 	return math.Sqrt(sum / float64(n) / float64(r.spec.Hidden))
 }
 
-// finite looks for rows of hidden states that are not finite, in sequences where
-// none was before; goOn is asked about the first of each.
-func (r *run) finite(x []float32, broken []bool, layer int, what string, goOn func(*NonFiniteError) bool) error {
+// finite looks for rows of hidden states that are not finite in sequences where
+// none was before; met is called with the first of each.
+func (r *run) finite(x []float32, broken []bool, layer int, what string, met func(*NonFiniteError) error) error {
 	for i, s := range r.seqs {
 		if broken[i] {
 			continue
@@ -62,9 +62,8 @@ func (r *run) finite(x []float32, broken []bool, layer int, what string, goOn fu
 		broken[i] = true
 		row := x[(s.first+t)*r.spec.Hidden:][:r.spec.Hidden]
 		c := slices.IndexFunc(row, func(v float32) bool { return !finite64(float64(v)) })
-		e := &NonFiniteError{what, layer, s.chunk, s.past + t, c, row[c]}
-		if !goOn(e) {
-			return e
+		if err := met(&NonFiniteError{what, layer, s.chunk, s.past + t, c, row[c]}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -28,11 +28,12 @@ type Options struct {
 	Layer func(candidate, after int, x []float32)
 	// Done, where it is set, is told of every layer of a candidate that is done.
 	Done func(candidate, layer int)
-	// Broken, where it is set, is asked whether the pass goes on when hidden states
-	// of a candidate are not finite, once for each candidate and chunk, with the
-	// first position. What is not finite stays so, and nothing else is touched by
-	// it. Where it is not set the pass stops.
-	Broken func(candidate int, e *NonFiniteError) (goOn bool)
+	// NonFinite, where it is set, is asked whether the pass goes on (nil) when
+	// hidden states of a candidate are not finite: once for each candidate and
+	// chunk, with the first position, after the layer (-1: the embeddings). What is
+	// not finite stays so, and no other position or candidate is touched by it.
+	// Where it is not set the pass stops with e.
+	NonFinite func(candidate, layer int, e *NonFiniteError) error
 }
 
 // defaultWave is a good part of a server's memory for one core's share, and some
@@ -297,15 +298,18 @@ func (p *pass) read(s step) (*body, error) {
 func (p *pass) check(q *party, layer int, what string) error {
 	st, r := q.state, p.run
 	st.rms = append(st.rms, r.rms())
-	return r.finite(st.x, st.broken, layer, what, func(e *NonFiniteError) bool {
-		if r.o.Broken == nil {
-			return false
+	return r.finite(st.x, st.broken, layer, what, func(e *NonFiniteError) error {
+		if r.o.NonFinite == nil {
+			return e
 		}
 		for _, other := range p.parties {
-			if other.state == st && !r.o.Broken(other.index, e) {
-				return false
+			if other.state != st {
+				continue
+			}
+			if err := r.o.NonFinite(other.index, layer, e); err != nil {
+				return err
 			}
 		}
-		return true
+		return nil
 	})
 }
