@@ -1,0 +1,255 @@
+package views
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"quantscope/analysis/yardstick"
+)
+
+// Columns of the table before those of the corpora.
+const (
+	klColumnName = iota
+	klColumnState
+	klColumnChunks
+	klColumnBits
+	klColumnKL
+	klColumnP99
+	klColumnMax
+	klColumnTop1
+	klColumnPPL
+	klColumnChange
+	klColumnCorpora
+)
+
+// klTable is the table of candidates, with all its rows, for w cells. Columns in
+// which nothing stands are left out.
+func (p *KL) klTable(w int) Table {
+	r := p.rows.report
+	tb := Table{Cursor: -1, Marked: true, More: true, Dense: w < klRoomyW}
+	tb.Columns = []Column{
+		{Title: "candidate", Align: Middle}, {Drop: 1}, {Title: "chunks", Align: Right, Drop: 5}, {Title: "b/w", Align: Right, Drop: 6},
+		{Title: "KL mean ± se"}, {Title: "p99", Align: Right, Drop: 3}, {Title: "max", Align: Right, Drop: 4}, {Title: "top-1", Align: Right, Drop: 2},
+		{Title: "PPL", Align: Right, Drop: 7}, {Title: "Δ PPL", Align: Right, Drop: 7},
+	}
+	tb.Rows = p.tableRows()
+	total := tb.lead(w)
+	for i := range tb.Columns {
+		c := &tb.Columns[i]
+		for _, row := range tb.Rows {
+			c.Width = max(c.Width, Width(row[i]))
+		}
+		if c.Width == 0 {
+			continue
+		}
+		if i == klColumnName {
+			c.Width = min(c.Width, max(w/3, 12))
+		}
+		c.Width = max(c.Width, Width(c.Title))
+		total += c.Width + tb.gap()
+	}
+	// The corpora share what is left: a bar and a figure each, all bars of one scale.
+	if n := len(r.Setup.Corpora); n > 1 {
+		each := (w-total+tb.gap())/n - tb.gap() - klFigureW - 1
+		bar := min(max(each, 1), 24)
+		for i := range r.Setup.Corpora {
+			tb.Columns = append(tb.Columns, Column{Title: klCorpusName(r.Setup, i), Width: klFigureW + 1 + bar, Drop: 9})
+		}
+		for row, c := range p.rows.order {
+			for _, k := range r.Results[c].Corpora {
+				tb.Rows[row] = append(tb.Rows[row], p.corpusCell(k.KL, bar, c))
+			}
+		}
+	}
+	for i := klColumnCorpora - 1; i > 0; i-- {
+		if tb.Columns[i].Width == 0 {
+			tb.Columns = slices.Delete(tb.Columns, i, i+1)
+			for row := range tb.Rows {
+				tb.Rows[row] = slices.Delete(tb.Rows[row], i, i+1)
+			}
+		}
+	}
+	return tb
+}
+
+// klFigureW is the width of a figure beside a bar.
+const klFigureW = 6
+
+// tableRows are the candidates in the order of the table, without corpora.
+func (p *KL) tableRows() [][]string {
+	th, r := p.scene.Theme, p.rows.report
+	var rows [][]string
+	n := len(p.rows.order)
+	means, p99, most := make([]string, n), make([]string, n), make([]string, n)
+	for i, c := range p.rows.order {
+		s := &r.Results[c].All
+		means[i], p99[i], most[i] = klMean(s.KL, s.KLErr), klShort(s.P99), klShort(s.Max)
+	}
+	means, p99, most = AlignDecimal(means), AlignDecimal(p99), AlignDecimal(most)
+	for i, c := range p.rows.order {
+		party, s := p.rows.party(c), &r.Results[c].All
+		row := []string{
+			p.candidate(c), p.state(c), "", klBits(party.BitsPerWeight), means[i],
+			p99[i], most[i], klShare(s.Top1), klPPL(s.PPL), signed("%+.2f", s.PPL-s.RefPPL),
+		}
+		if p.rows.running() {
+			row[klColumnChunks] = p.chunks(s)
+		}
+		if party.Floor {
+			row = quiet(th.Dim, row)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// klBits writes bits per weight.
+func klBits(v float64) string {
+	if !(v > 0) || !isNumber(v) {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// candidate is the name of a row: with the mark and the stroke of its curves,
+// rows of attribution under what they are derived from.
+func (p *KL) candidate(c int) string {
+	th, party := p.scene.Theme, p.rows.party(c)
+	label := Clean(party.Label)
+	if party.Of >= 0 {
+		label = "└ " + label
+	}
+	if party.Floor {
+		if !strings.Contains(label, "floor") {
+			label += " (ruler floor)"
+		}
+		return label
+	}
+	ink := p.rows.inks[c]
+	return th.VariantStyle(ink).Render(label + " " + th.VariantMark(ink) + strokes[ink%len(strokes)].Horizontal)
+}
+
+// chunks is how many of all chunks a candidate has scored.
+func (p *KL) chunks(s *yardstick.Summary) string {
+	all := 0
+	for i := range p.rows.report.Setup.Corpora {
+		all += len(p.rows.report.Setup.Corpora[i].IDs)
+	}
+	return fmt.Sprintf("%d/%d", s.Chunks, all)
+}
+
+// state is what is wrong with a candidate, with a glyph and a word.
+func (p *KL) state(c int) string {
+	th, s := p.scene.Theme, &p.rows.report.Results[c].All
+	for i := range p.rows.report.Gates {
+		if g := &p.rows.report.Gates[i]; g.Of == c && !g.Passed {
+			return th.Bad.Render("✗ " + Clean(g.Name))
+		}
+	}
+	switch {
+	case s.NaN > 0:
+		return th.Bad.Render("× " + thousands(s.NaN) + " NaN")
+	case s.Infinite > 0:
+		return th.Warn.Render("∞ " + thousands(s.Infinite))
+	}
+	return ""
+}
+
+// corpusCell is a bar of the width of all bars and the figure.
+func (p *KL) corpusCell(v float64, bar, c int) string {
+	text := FitRight(klShort(v), klFigureW)
+	share := 0.0
+	if p.rows.limit > 0 && isNumber(v) {
+		share = v / p.rows.limit
+	}
+	style := p.scene.Theme.VariantStyle(p.rows.inks[c])
+	if p.rows.party(c).Floor {
+		style, text = p.scene.Theme.Dim, p.scene.Theme.Dim.Render(text)
+	}
+	if bar == 1 {
+		return style.Render(klColumn(share)) + " " + text
+	}
+	return style.Render(Bar(share, bar)) + " " + text
+}
+
+// klColumn is a share as one rising bar.
+func klColumn(share float64) string {
+	if !(share > 0) {
+		return " "
+	}
+	return bars[min(int(share*float64(len(bars))), len(bars)-1)]
+}
+
+// drawTable draws the candidates, the selected one in sight.
+func (p *KL) drawTable(r rect) string {
+	tb := p.klTable(r.w)
+	n := len(tb.Rows)
+	from, to := p.table.window(n, r.h)
+	tb.Rows, tb.Left = tb.Rows[from:to], n-(to-from)
+	at := p.table.selected - from
+	if p.level == klCandidates {
+		tb.Cursor = at
+		return tb.Render(p.scene.Theme, r.w, r.h)
+	}
+	lines := strings.Split(tb.Render(p.scene.Theme, r.w, r.h), "\n")
+	if at++; at < len(lines) && strings.HasPrefix(lines[at], "  ") { // marked, but another list has the keys
+		lines[at] = p.scene.Theme.Accent.Render("▸") + lines[at][1:]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// fits says whether the table has room for every corpus.
+func (p *KL) fits(w int) bool {
+	tb := p.klTable(w)
+	for i := range tb.Columns {
+		if tb.columnWidth(i, w) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// window scrolls a list of n rows so that its selection is seen in a table of h
+// lines, and returns the rows to show.
+func (l *klList) window(n, h int) (from, to int) {
+	room := Table{More: true, Rows: make([][]string, n)}.room(h)
+	l.top = max(min(l.top, l.selected, n-room), 0)
+	l.top = max(l.top, l.selected-room+1)
+	return l.top, min(l.top+room, n)
+}
+
+// drawCorpora is the candidates by corpus, for screens whose table has no room
+// for that.
+func (p *KL) drawCorpora(w, h int) string {
+	r := p.rows.report
+	name := 0
+	for _, c := range p.rows.order {
+		name = max(name, Width(p.candidate(c)))
+	}
+	name = min(name, w/3)
+	n := max(len(r.Setup.Corpora), 1)
+	tb := Table{Cursor: -1, More: true, Columns: []Column{{Title: "KL by corpus", Align: Middle, Width: name}}}
+	bar := min(max((w-name)/n-columnGap-klFigureW-1, 1), 24)
+	for i := range r.Setup.Corpora {
+		tb.Columns = append(tb.Columns, Column{Title: klCorpusName(r.Setup, i), Width: klFigureW + 1 + bar, Drop: 1})
+	}
+	for _, c := range p.rows.order {
+		row := []string{p.candidate(c)}
+		for _, k := range r.Results[c].Corpora {
+			row = append(row, p.corpusCell(k.KL, bar, c))
+		}
+		tb.Rows = append(tb.Rows, row)
+	}
+	return tb.Render(p.scene.Theme, w, h)
+}
+
+// quiet is a row in one style.
+func quiet(style lipgloss.Style, row []string) []string {
+	for i := range row {
+		row[i] = style.Render(row[i])
+	}
+	return row
+}

@@ -1,0 +1,152 @@
+package views
+
+import (
+	"fmt"
+	"math"
+
+	"quantscope/analysis/yardstick"
+)
+
+// klFigure writes a KL divergence or another figure of nats: 0.0186, 3.1e−07, ∞.
+func klFigure(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v):
+		return "NaN"
+	case math.IsInf(v, 1):
+		return "∞"
+	case a == 0:
+		return "0"
+	case a < 5e-5:
+		return number("%.1e", v)
+	case a >= 10:
+		return number("%.2f", v)
+	}
+	return number("%.4f", v)
+}
+
+// klShort is a figure in at most six cells: 1.91, 0.142, 0.0186, 3e−07, ∞.
+func klShort(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v):
+		return "NaN"
+	case math.IsInf(v, 1):
+		return "∞"
+	case a == 0:
+		return "0"
+	case a < 5e-5:
+		return number("%.0e", v)
+	case a < 0.1:
+		return number("%.4f", v)
+	case a < 1:
+		return number("%.3f", v)
+	case a < 100:
+		return number("%.2f", v)
+	}
+	return compact(v)
+}
+
+// klMean writes a mean with its standard error, to as many digits as the error
+// has a meaning for.
+func klMean(v, se float64) string {
+	if !isNumber(v) || math.Abs(v) < 5e-5 || !isNumber(se) {
+		return klFigure(v)
+	}
+	digits := 4
+	if se > 0 {
+		digits = min(max(int(math.Ceil(-math.Log10(se)-0.02)), 4), 6)
+	}
+	if math.Abs(v) >= 10 {
+		digits = min(digits, 2)
+	}
+	return number(fmt.Sprintf("%%.%df", digits), v) + number(fmt.Sprintf(" ±%%.%df", digits), se)
+}
+
+// klShare writes a share of positions: 0.921.
+func klShare(v float64) string {
+	if !isNumber(v) {
+		return "–"
+	}
+	return number("%.3f", v)
+}
+
+// klPPL writes a perplexity.
+func klPPL(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "–"
+	case math.IsInf(v, 0):
+		return "∞"
+	case v >= 1e4:
+		return compact(v)
+	case v >= 100:
+		return number("%.1f", v)
+	}
+	return number("%.2f", v)
+}
+
+// klChange writes a difference with its sign, with as many digits as show it.
+func klChange(v float64) string {
+	switch a := math.Abs(v); {
+	case !isNumber(v):
+		return "–"
+	case a == 0:
+		return "0"
+	case a < 5e-5:
+		return signed("%+.1e", v)
+	case a >= 10:
+		return signed("%+.2f", v)
+	}
+	return signed("%+.4f", v)
+}
+
+// klInterval is a 95 % interval: [−0.0046, −0.0036]; "" where there is none.
+func klInterval(lo, hi float64) string {
+	if !isNumber(lo) || !isNumber(hi) {
+		return ""
+	}
+	return "[" + klChange(lo) + ", " + klChange(hi) + "]"
+}
+
+// klVerdict says in a word how B stands to A.
+func klVerdict(p *yardstick.Pair) string {
+	switch {
+	case p.Equal:
+		return "equal"
+	case !isNumber(p.Low) || !isNumber(p.High):
+		return "no interval"
+	case p.High < 0:
+		return "better"
+	case p.Low > 0:
+		return "worse"
+	}
+	return "not told apart"
+}
+
+// klSentence says it in a sentence.
+func klSentence(s *yardstick.Setup, p *yardstick.Pair) string {
+	if p.A < 0 || p.A >= len(s.Candidates) || p.B < 0 || p.B >= len(s.Candidates) {
+		return ""
+	}
+	a, b := Clean(s.Candidates[p.A].Label), Clean(s.Candidates[p.B].Label)
+	over := "over " + plural(p.Chunks, "chunk")
+	by := number("%.4f", math.Abs(p.DKL))
+	if v := math.Abs(p.DKL); v > 0 && v < 5e-5 {
+		by = number("%.1e", v)
+	}
+	lo, hi := p.Low, p.High
+	if p.DKL < 0 {
+		lo, hi = -p.High, -p.Low
+	}
+	within := by + " [" + klFigure(lo) + ", " + klFigure(hi) + "] nats a token, " + over
+	switch klVerdict(p) {
+	case "equal":
+		return fmt.Sprintf("%s and %s are equal in every position, bit for bit, %s.", a, b, over)
+	case "better":
+		return fmt.Sprintf("%s is better than %s by %s.", b, a, within)
+	case "worse":
+		return fmt.Sprintf("%s is worse than %s by %s.", b, a, within)
+	case "no interval":
+		return fmt.Sprintf("%s against %s: %s nats a token; %s there is no interval.", b, a, klChange(p.DKL), over)
+	}
+	return fmt.Sprintf("%s and %s cannot be told apart: %s %s nats a token, %s.", b, a, klChange(p.DKL), klInterval(p.Low, p.High), over)
+}
