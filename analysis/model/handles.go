@@ -15,7 +15,11 @@ type handles struct {
 
 func newHandles(src Source) *handles {
 	h := &handles{src: src}
-	h.fork, _ = src.(Forker)
+	if f, ok := src.(Forker); ok {
+		if other := f.Fork(); other != nil {
+			h.fork, h.free = f, []Source{other}
+		}
+	}
 	return h
 }
 

@@ -50,6 +50,8 @@ type Origins interface {
 type Forker interface {
 	// Fork is another handle on the same weights, with memory of its own: what it
 	// returns is valid until its own Release, and it is used from one goroutine, not
-	// always the same, beside the others. It is closed with the source.
+	// always the same, beside the others. It is closed with the source. It is nil
+	// where there can be no other. Whoever embeds a Forker has its Fork, and must
+	// give its own.
 	Fork() Source
 }
