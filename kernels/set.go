@@ -17,6 +17,7 @@ type Set struct {
 	nvfp4Count  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // see nvfp4CountRef
 	nvfp4Encode func(j *nvfp4Job, src, scales, codes []byte)                         // see nvfp4EncodeRef
 
+	rows    *rowKernels
 	blocks  blockKernels
 	gemm    gemmKernels
 	convert convertKernels
@@ -29,7 +30,7 @@ func Reference() Set {
 	return Set{
 		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef, moments: momentsRef,
 		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
-		blocks: blocksRef, gemm: gemmRef, convert: convertRef, fmaLoop: fmaLoopRef,
+		rows: &rowsRef, blocks: blocksRef, gemm: gemmRef, convert: convertRef, fmaLoop: fmaLoopRef,
 	}
 }
 
