@@ -2,14 +2,11 @@ package yardstick
 
 import (
 	"context"
-	"errors"
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
 	"quantscope/kernels"
 )
-
-var errNotYet = errors.New("yardstick: not built yet")
 
 // Options of a measurement.
 type Options struct {
@@ -33,7 +30,8 @@ type Options struct {
 	Warn       func(string)     // told of what is odd and does not stop the measurement: a damaged cache; may be nil
 
 	Begin    func(*Setup)                 // called once, before any chunk
-	Skip     func(corpus, chunk int) bool // chunks that are done already; nil: none
+	Skip     func(corpus, chunk int) bool // chunks that are not to be scored, done already; nil: none
+	Prior    []*Chunk                     // chunks of an earlier run of the same setup: skipped, and in the report
 	Scored   func(*Chunk)                 // called for each chunk, in order, from one goroutine
 	Progress func(Progress)               // from one goroutine
 	Pause    func(context.Context) error  // called between groups of chunks; waits where the run is paused
@@ -57,20 +55,54 @@ type Progress struct {
 	Chunks, Of    int // scored
 }
 
-// NewSetup describes a measurement, checks that the parties can be compared and
-// adds the floor. Errors name the two sides and what differs.
-func NewSetup(ref *candidate.Candidate, cands []*candidate.Candidate, corpora []*corpus.Corpus, o Options) (*Setup, error) {
-	return nil, errNotYet
-}
-
 // Measure takes the corpora through the reference and all candidates in one pass
-// and scores every position. Chunks of all corpora come in turn, so that
-// early figures are of all of them.
+// and scores every position. Chunks of all corpora come in turn, so that early
+// figures are of all of them. The order of chunks and every figure are the same for
+// any number of threads, any memory and with or without a cache.
+//
+// A value of the reference that is not finite ends it with the layer, the chunk and
+// the position; one of a candidate makes that candidate's rows NaN from there to
+// the end of the chunk, and the others go on.
 func Measure(ctx context.Context, ref *candidate.Candidate, cands []*candidate.Candidate, corpora []*corpus.Corpus, o Options) (*Report, error) {
-	return nil, errNotYet
-}
-
-// Analyze makes the report of what was scored so far. It does not touch weights.
-func Analyze(ctx context.Context, s *Setup, chunks []*Chunk, seed uint64) (*Report, error) {
-	return nil, errNotYet
+	s, err := NewSetup(ref, cands, corpora, o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMeasurement(s, ref, cands, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Begin != nil {
+		o.Begin(s)
+	}
+	for _, g := range m.groups {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if o.Pause != nil {
+			if err := o.Pause(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if err := m.group(ctx, g); err != nil {
+			return nil, err
+		}
+	}
+	sane, err := m.sanity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var probes []Probe
+	if o.Probe {
+		if probes, err = m.probe(ctx); err != nil {
+			return nil, err
+		}
+	}
+	m.meter.stage("bootstrap", -1)
+	r, err := Analyze(ctx, s, m.chunks, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	r.Complete(sane, probes)
+	return r, nil
 }

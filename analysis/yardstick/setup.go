@@ -60,6 +60,8 @@ type CorpusRef struct {
 	Tokenizer string    `json:"tokenizer,omitempty"`
 	BOS       string    `json:"bos,omitempty"`
 	Chunking  string    `json:"chunking,omitempty"`
+	// Incomparable is why perplexities on it are not to be held beside others'.
+	Incomparable string `json:"incomparable,omitempty"`
 	IDs       [][]int32 `json:"-"` // by chunk; stored apart
 }
 

@@ -1,0 +1,268 @@
+package yardstick
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+
+	"quantscope/analysis/candidate"
+	"quantscope/analysis/model"
+	"quantscope/kernels"
+)
+
+// defaultMem bounds hidden states, weights and logits where nothing else is said.
+const defaultMem = 2 << 30
+
+// measurement is the state of Measure. Party 0 is the reference, party 1+i is
+// candidate i of the setup.
+type measurement struct {
+	setup   *Setup
+	o       Options
+	set     kernels.Set
+	threads int
+	mem     int64
+	parties []*participant
+	runs    [][]int // parties whose architecture is the same go through one pass
+	groups  [][]chunkAt
+	cache   *hiddenCache
+	meter   *meter
+	chunks  []*Chunk
+	first   []float32        // hidden states of the first chunk under the reference
+	where   []string         // by candidate: where its hidden states first were not finite
+	texts   map[int32]string // of tokens that are in no corpus
+}
+
+type participant struct {
+	label string
+	own   *candidate.Candidate
+	src   model.Source
+	spec  *model.Spec
+	bf16  bool
+}
+
+// chunkAt is a chunk of the corpora.
+type chunkAt struct {
+	corpus, index int
+	ids           []int32
+}
+
+func newMeasurement(s *Setup, ref *candidate.Candidate, cands []*candidate.Candidate, o Options) (*measurement, error) {
+	m := &measurement{
+		setup: s, o: o, set: o.kernels(), threads: o.Threads, mem: o.Mem,
+		where: make([]string, len(s.Candidates)), texts: map[int32]string{},
+	}
+	if m.threads <= 0 {
+		m.threads = runtime.GOMAXPROCS(0)
+	}
+	if m.mem <= 0 {
+		m.mem = defaultMem
+	}
+	all := append([]*candidate.Candidate{ref}, cands...)
+	if len(s.Candidates) > len(cands) {
+		all = append(all, ref)
+	}
+	for i, c := range all {
+		if c.Arch == nil {
+			return nil, fmt.Errorf("yardstick: %s has no architecture that is known", c.Label)
+		}
+		src, err := c.Source()
+		if err != nil {
+			return nil, err
+		}
+		p := &participant{label: s.label(i - 1), own: c, src: src, spec: c.Arch, bf16: o.BF16}
+		if i > 0 && s.Candidates[i-1].Floor {
+			p.bf16 = !o.BF16
+		}
+		m.parties = append(m.parties, p)
+	}
+	m.runs = byArchitecture(m.parties)
+	var err error
+	if m.cache, err = openCache(m); err != nil {
+		return nil, err
+	}
+	m.plan()
+	return m, nil
+}
+
+// label is what a candidate is called; −1 is the reference.
+func (s *Setup) label(candidate int) string {
+	if candidate < 0 {
+		return s.Reference.Label
+	}
+	return s.Candidates[candidate].Label
+}
+
+// byArchitecture puts parties together that can go through one pass. Widths of the
+// vocabulary do not matter before the head.
+func byArchitecture(parties []*participant) (runs [][]int) {
+next:
+	for i, p := range parties {
+		for r, run := range runs {
+			q := parties[run[0]].spec
+			if p.spec == q || q.Hidden == p.spec.Hidden && q.EmbedScale == p.spec.EmbedScale && reflect.DeepEqual(q.Layers, p.spec.Layers) {
+				runs[r] = append(runs[r], i)
+				continue next
+			}
+		}
+		runs = append(runs, []int{i})
+	}
+	return runs
+}
+
+// plan lays out the groups of chunks, corpora in turn.
+func (m *measurement) plan() {
+	done := map[[2]int]bool{}
+	for _, c := range m.o.Prior {
+		done[[2]int{c.Corpus, c.Index}] = true
+		m.chunks = append(m.chunks, c)
+	}
+	var order []chunkAt
+	most := 0
+	for _, c := range m.setup.Corpora {
+		most = max(most, len(c.IDs))
+	}
+	for k := range most {
+		for c := range m.setup.Corpora {
+			ids := m.setup.Corpora[c].IDs
+			if k >= len(ids) || Scored(len(ids[k]), m.o.Half) == 0 || done[[2]int{c, k}] || m.o.Skip != nil && m.o.Skip(c, k) {
+				continue
+			}
+			order = append(order, chunkAt{c, k, ids[k]})
+		}
+	}
+	limit := m.groupTokens()
+	var total int64
+	tokens := 0
+	for i, c := range order {
+		if i == 0 || tokens+len(c.ids) > limit {
+			m.groups, tokens = append(m.groups, nil), 0
+		}
+		last := &m.groups[len(m.groups)-1]
+		*last = append(*last, c)
+		tokens += len(c.ids)
+		total += int64(len(c.ids))
+	}
+	layers := len(m.parties[0].spec.Layers)
+	var work int64
+	for _, p := range m.parties {
+		work += total * int64(len(p.spec.Layers))
+	}
+	m.meter = newMeter(m.o.Progress, layers, work, len(order))
+}
+
+// groupTokens is how many tokens go through the layers together: enough that
+// reading and expanding weights costs little beside using them, more where each
+// token uses few of many experts, as far as memory allows.
+func (m *measurement) groupTokens() int {
+	const usual = 4096
+	want := usual
+	spec := m.parties[0].spec
+	for i := range spec.Layers {
+		if moe := spec.Layers[i].MoE; moe != nil && moe.TopK > 0 {
+			want = max(want, usual*min(moe.Experts/moe.TopK/4, 16))
+		}
+	}
+	if m.parties[0].own.Bytes < m.mem/8 { // weights stay in the page cache
+		want = usual
+	}
+	// Hidden states of all parties, and of one the widest rows of a layer.
+	row := int64(4*spec.Hidden) * int64(len(m.parties)+8)
+	return int(max(min(int64(want), m.mem/2/max(row, 1)), 1))
+}
+
+// group takes chunks through all parties and scores them.
+func (m *measurement) group(ctx context.Context, g []chunkAt) error {
+	var tokens int64
+	chunks := make([][]int32, len(g))
+	for i, c := range g {
+		chunks[i] = c.ids
+		tokens += int64(len(c.ids))
+	}
+	hidden := make([][]float32, len(m.parties))
+	cached, err := m.cache.load(g)
+	if err != nil {
+		return err
+	}
+	if cached != nil {
+		hidden[0] = cached
+		m.meter.layer("reference", -1, len(m.parties[0].spec.Layers)-1, tokens*int64(len(m.parties[0].spec.Layers)))
+	}
+	for _, run := range m.runs {
+		if err := m.run(ctx, run, g, chunks, tokens, hidden); err != nil {
+			return err
+		}
+	}
+	if cached == nil {
+		if err := m.cache.store(g, hidden[0]); err != nil {
+			return err
+		}
+	}
+	if m.first == nil {
+		n := len(g[0].ids) * m.parties[0].spec.Hidden
+		m.first = append([]float32(nil), hidden[0][:n]...)
+	}
+	return m.score(ctx, g, hidden)
+}
+
+// run fills in the hidden states of parties of one architecture that have none.
+func (m *measurement) run(ctx context.Context, run []int, g []chunkAt, chunks [][]int32, tokens int64, hidden [][]float32) error {
+	var sources []model.Source
+	var of []int
+	var bf16 []bool
+	for _, p := range run {
+		if hidden[p] == nil {
+			sources, of, bf16 = append(sources, m.parties[p].src), append(of, p), append(bf16, m.parties[p].bf16)
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	stage := func(p int) string {
+		if p == 0 {
+			return "reference"
+		}
+		return "candidates"
+	}
+	out, err := model.Run(ctx, m.parties[of[0]].spec, sources, chunks, model.Options{
+		Set: m.set, Threads: m.threads, BF16Of: bf16,
+		Done: func(source, layer int) { m.meter.layer(stage(of[source]), of[source]-1, layer, tokens) },
+		NonFinite: func(source, layer int, e *model.NonFiniteError) error {
+			return m.nonFinite(of[source], layer, g, e)
+		},
+	})
+	if err != nil {
+		return m.named(of, err)
+	}
+	for i, h := range out {
+		hidden[of[i]] = h.X
+	}
+	return nil
+}
+
+// nonFinite ends the pass where it is the reference that is not finite, and notes
+// the first place of a candidate.
+func (m *measurement) nonFinite(party, layer int, g []chunkAt, e *model.NonFiniteError) error {
+	at := g[min(e.Chunk, len(g)-1)]
+	part := "embeddings"
+	if layer >= 0 {
+		part = fmt.Sprintf("layer %d", layer)
+	}
+	text := fmt.Sprintf("%s, corpus %s, chunk %d, position %d: channel %d is %g", part, m.setup.Corpora[at.corpus].Name, at.index, e.Position, e.Channel, e.Value)
+	if party == 0 {
+		return fmt.Errorf("%s: %w: %s", m.parties[0].label, ErrReference, text)
+	}
+	if m.where[party-1] == "" {
+		m.where[party-1] = text
+	}
+	return nil
+}
+
+// named puts the label of the party before an error of a pass of one.
+func (m *measurement) named(of []int, err error) error {
+	if len(of) != 1 || errors.Is(err, ErrReference) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", m.parties[of[0]].label, err)
+}
