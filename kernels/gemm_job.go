@@ -31,15 +31,20 @@ const (
 	gemmPackRows = 112  // a multiple of 14 and of 16, as tiles and transposition want
 )
 
-// perThread is how many multiply-adds are worth another goroutine: some 5 µs.
-const perThread = 1 << 19
+// perThread is how much work is worth another goroutine, some 20 µs of it, in
+// multiply-adds: that an element of B is laid out costs as much as packing of
+// them.
+const (
+	perThread = 1 << 21
+	packing   = 16
+)
 
-func newGEMMJob(s Set, c Dense, a, b Operand, depth int, o GEMMOptions) *gemmJob {
-	j := &gemmJob{set: s, c: c, a: a, b: b, depth: depth, alpha: o.Alpha, add: o.Accumulate}
+func newGEMMJob(s Set, c Dense, a, b Operand, depth int, o GEMMOptions) gemmJob {
+	j := gemmJob{set: s, c: c, a: a, b: b, depth: depth, alpha: o.Alpha, add: o.Accumulate}
 	if j.alpha == 0 {
 		j.alpha = 1
 	}
-	work := float64(c.Rows) * float64(c.Cols) * float64(depth)
+	work := (float64(c.Rows) + packing) * float64(c.Cols) * float64(depth)
 	j.threads = min(threadCount(o.Threads), 1+int(min(work/perThread, 1<<20)))
 	return j
 }
@@ -62,9 +67,27 @@ func evenly(n, parts, unit int) int {
 // gemmSpaces keeps what products pack into for the next one.
 var gemmSpaces = sync.Pool{New: func() any { return new(gemmSpace) }}
 
-// run does all tasks.
+// run does all tasks. Alone it allocates nothing: attention makes a product for
+// every head and every few queries.
 func (j *gemmJob) run() error {
-	tasks := j.rowTasks * j.colTasks
+	if tasks := j.rowTasks * j.colTasks; j.threads > 1 && tasks > 1 {
+		shared := *j // so that only this one is on the heap
+		return shared.together(tasks)
+	}
+	w := gemmSpaces.Get().(*gemmSpace)
+	defer gemmSpaces.Put(w)
+	for row := 0; row < j.c.Rows; row += j.blockRows {
+		for col := 0; col < j.c.Cols; col += j.blockCols {
+			if err := j.task(w, row, col); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// together is run by several goroutines.
+func (j *gemmJob) together(tasks int) error {
 	var next atomic.Int64
 	var failed atomic.Bool
 	var once sync.Once
