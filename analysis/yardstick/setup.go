@@ -54,15 +54,15 @@ type Party struct {
 
 // CorpusRef is a corpus as a setup names it.
 type CorpusRef struct {
-	Name      string    `json:"name"`
-	Source    string    `json:"source"`
-	SHA256    string    `json:"sha256"`
-	Tokenizer string    `json:"tokenizer,omitempty"`
-	BOS       string    `json:"bos,omitempty"`
-	Chunking  string    `json:"chunking,omitempty"`
+	Name      string `json:"name"`
+	Source    string `json:"source"`
+	SHA256    string `json:"sha256"`
+	Tokenizer string `json:"tokenizer,omitempty"`
+	BOS       string `json:"bos,omitempty"`
+	Chunking  string `json:"chunking,omitempty"`
 	// Incomparable is why perplexities on it are not to be held beside others'.
-	Incomparable string `json:"incomparable,omitempty"`
-	IDs       [][]int32 `json:"-"` // by chunk; stored apart
+	Incomparable string    `json:"incomparable,omitempty"`
+	IDs          [][]int32 `json:"-"` // by chunk; stored apart
 }
 
 // Chunk are the scores of one chunk under all candidates: row i is of the
