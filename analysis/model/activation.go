@@ -14,13 +14,7 @@ func (a Activation) apply(set kernels.Set, gate, up []float32) {
 	case GELUTanh:
 		set.GELUTanh(gate, up)
 	case SwiGLUOAI:
-		// g·σ(1.702·g) is silu(1.702·g)/1.702.
-		const alpha = 1.702
-		for i, g := range gate {
-			gate[i] = alpha * min(g, 7)
-			up[i] = (max(min(up[i], 7), -7) + 1) / alpha
-		}
-		set.SiLU(gate, up)
+		set.SwiGLU(gate, up, 7, 1.702)
 	}
 }
 

@@ -59,10 +59,11 @@ func NewSpec(m *topology.Model) (*Spec, error) {
 	if err := build(b); err != nil {
 		return nil, err
 	}
+	b.unsupported()
 	if b.err != nil {
 		return nil, b.err
 	}
-	return b.spec, nil
+	return b.spec, b.spec.check()
 }
 
 // builder reads keys and keeps the first error.
@@ -270,8 +271,14 @@ func (b *builder) rope(dim int, from topology.Rope, layerType string) Rope {
 	if r.Factor <= 0 {
 		b.refuse("rope type %s without a factor", from.Type)
 	}
+	if r.OriginalMax <= 0 { // older configs say it with the model's own length, as their libraries do
+		r.OriginalMax = b.cfg.MaxPosition
+	}
 	if (r.Kind == RopeLlama3 || r.Kind == RopeYarn) && r.OriginalMax <= 0 {
-		b.refuse("rope type %s without original_max_position_embeddings", from.Type)
+		b.refuse("rope type %s with neither original_max_position_embeddings nor max_position_embeddings", from.Type)
+	}
+	if r.Kind == RopeDynamic && r.Max <= 0 {
+		b.refuse("rope type dynamic without max_position_embeddings")
 	}
 	return r
 }

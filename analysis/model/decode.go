@@ -14,6 +14,7 @@ type Decoder struct {
 	r      *run
 	caches []*layerCache
 	head   *Head
+	x      []float32
 	n      int
 }
 
@@ -44,8 +45,9 @@ func (d *Decoder) Feed(ctx context.Context, tokens []int32) ([]float32, error) {
 	if len(tokens) == 0 {
 		return nil, nil
 	}
-	x, err := d.r.embed(ctx, d.src, tokens, d.r.o.BF16)
-	if err != nil {
+	d.x = grow(d.x, len(tokens)*d.spec.Hidden)
+	x := d.x
+	if err := d.r.embed(ctx, d.src, tokens, d.r.o.BF16, x); err != nil {
 		return nil, err
 	}
 	for i := range d.spec.Layers {

@@ -125,7 +125,7 @@ func (r *run) experts(ctx context.Context, b *body, x *experts) error {
 	}
 	var ahead *future[struct{}]
 	read := func(k int) {
-		ahead = begin(func() (struct{}, error) { return struct{}{}, x.read(b.l, &waves[k]) })
+		ahead = async(func() (struct{}, error) { return struct{}{}, x.read(b.l, &waves[k]) })
 	}
 	if len(waves) > 0 {
 		read(0)

@@ -159,11 +159,6 @@ func buildDeepSeekV3(b *builder) error {
 func buildGemma3(b *builder) error {
 	b.spec.Norm = b.norm(1e-6, true)
 	b.spec.EmbedScale = float32(math.Sqrt(float64(b.cfg.Hidden)))
-	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
-		if b.real(key, 0) != 0 {
-			b.refuse("%s is set", key)
-		}
-	}
 	scalar := b.real("query_pre_attn_scalar", float64(b.cfg.HeadDim))
 	b.layers(func(i int) Layer {
 		l := b.plain(b.grouped(i))

@@ -60,8 +60,8 @@ type future[T any] struct {
 	err   error
 }
 
-// begin makes a value beside what else is done.
-func begin[T any](f func() (T, error)) *future[T] {
+// async makes a value beside what else is done.
+func async[T any](f func() (T, error)) *future[T] {
 	u := &future[T]{done: make(chan struct{})}
 	go func() {
 		defer close(u.done)

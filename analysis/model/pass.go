@@ -51,31 +51,66 @@ type Hidden struct {
 	RMS []float64
 }
 
-// Run takes chunks of tokens through the decoder layers of every source, layer
-// by layer. Each chunk is a text of its own. Layers that begin with the same
-// hidden states and have the same weights by their Origins are computed once.
+// Run is one run of a new Pass.
+func Run(ctx context.Context, spec *Spec, sources []Source, chunks [][]int32, o Options) ([]Hidden, error) {
+	return NewPass(spec, sources, o).Run(ctx, chunks)
+}
+
+// Pass takes texts through the decoder layers of several sources. Layers that
+// begin with the same hidden states and have the same weights by their Origins
+// are computed once.
 //
 // Of each source one layer is in memory at a time, and of its routed experts one
 // wave. A Source that is a Forker is read ahead by one layer or wave; weights of
-// one origin are then read once for all sources. Errors name the layer.
-func Run(ctx context.Context, spec *Spec, sources []Source, chunks [][]int32, o Options) ([]Hidden, error) {
-	seqs, tokens, err := spec.lay(chunks)
+// one origin are then read once for all sources. What a run needs stays for the
+// next one, so that many of them need no more memory than the largest.
+type Pass struct {
+	run     *run
+	lend    []*handles
+	x, free [][]float32 // hidden states that were given out, and that may be again
+}
+
+// NewPass makes one. The sources are used by it alone while it runs.
+func NewPass(spec *Spec, sources []Source, o Options) *Pass {
+	p := &Pass{run: newRun(spec, o, nil)}
+	for _, src := range sources {
+		p.lend = append(p.lend, newHandles(src))
+	}
+	return p
+}
+
+// Run takes chunks through all layers; each is a text of its own. What it returns
+// is valid until the next Run. Errors name the layer.
+func (p *Pass) Run(ctx context.Context, chunks [][]int32) ([]Hidden, error) {
+	seqs, tokens, err := p.run.spec.lay(chunks)
 	if err != nil {
 		return nil, err
 	}
-	p := &pass{ctx: ctx, run: newRun(spec, o, seqs), tokens: tokens}
-	defer p.close()
-	if err := p.begin(sources); err != nil {
+	p.run.lay(seqs)
+	p.free, p.x = append(p.free, p.x...), nil
+	t := &trip{Pass: p, ctx: ctx, tokens: tokens}
+	defer t.close()
+	if err := t.begin(); err != nil {
 		return nil, err
 	}
-	if err := p.layers(); err != nil {
+	if err := t.layers(); err != nil {
 		return nil, err
 	}
-	out := make([]Hidden, len(p.parties))
-	for c, party := range p.parties {
-		out[c] = Hidden{X: party.state.x, Rows: len(tokens), RMS: party.state.rms}
+	out := make([]Hidden, len(t.parties))
+	for c, q := range t.parties {
+		out[c] = Hidden{X: q.state.x, Rows: len(tokens), RMS: q.state.rms}
 	}
 	return out, nil
+}
+
+// room is memory for hidden states of all rows.
+func (p *Pass) room() []float32 {
+	var b []float32
+	if n := len(p.free); n > 0 {
+		b, p.free = p.free[n-1], p.free[:n-1]
+	}
+	p.x = append(p.x, grow(b, p.run.rows*p.run.spec.Hidden))
+	return p.x[len(p.x)-1]
 }
 
 // lay puts chunks one after the other.
@@ -93,223 +128,4 @@ func (s *Spec) lay(chunks [][]int32) (seqs []sequence, tokens []int32, err error
 		tokens = append(tokens, c...)
 	}
 	return seqs, tokens, nil
-}
-
-// party is a source in a pass.
-type party struct {
-	index int
-	bf16  bool
-	lend  *handles
-	org   Origins // nil where it has none
-	state *state
-
-	leader *party // what it is the same as, up to the layer until
-	until  int
-}
-
-// state are the hidden states of one party, or of several that are the same.
-type state struct {
-	x      []float32
-	rms    []float64
-	broken []bool // by sequence
-}
-
-func (s *state) clone() *state {
-	return &state{append([]float32(nil), s.x...), append([]float64(nil), s.rms...), append([]bool(nil), s.broken...)}
-}
-
-// pass takes all parties through all layers.
-type pass struct {
-	ctx     context.Context
-	run     *run
-	tokens  []int32
-	parties []*party
-	ahead   *future[*body] // what is read while something is computed
-}
-
-// close waits for what is still being read.
-func (p *pass) close() {
-	if p.ahead != nil {
-		p.ahead.wait()
-	}
-	for _, party := range p.parties {
-		party.lend.close()
-	}
-}
-
-// begin reads the embeddings, of each origin once.
-func (p *pass) begin(sources []Source) error {
-	r := p.run
-	for c, src := range sources {
-		q := &party{index: c, bf16: r.o.BF16 || c < len(r.o.BF16Of) && r.o.BF16Of[c], lend: newHandles(src)}
-		q.org, _ = src.(Origins)
-		q.follow(p.parties, len(r.spec.Layers))
-		p.parties = append(p.parties, q)
-		if q.leader != nil {
-			q.state = q.leader.state
-		} else {
-			x, err := r.embed(p.ctx, src, p.tokens, q.bf16)
-			if err != nil {
-				return err
-			}
-			q.state = &state{x: x, broken: make([]bool, len(r.seqs))}
-			r.measure(x)
-			if err := p.check(q, -1, "embedding"); err != nil {
-				return err
-			}
-		}
-		if r.o.Layer != nil {
-			r.o.Layer(c, 0, q.state.x)
-		}
-	}
-	return nil
-}
-
-// follow finds the party before it that it is the same as for the most layers.
-func (q *party) follow(before []*party, layers int) {
-	if q.org == nil {
-		return
-	}
-	same := func(o *party, layer int) bool {
-		a := q.org.LayerOrigin(layer)
-		return a != nil && a == o.org.LayerOrigin(layer)
-	}
-	for _, o := range before {
-		if o.org == nil || o.bf16 != q.bf16 || !same(o, -1) {
-			continue
-		}
-		n := 0
-		for n < layers && same(o, n) {
-			n++
-		}
-		if q.leader == nil || n > q.until {
-			q.leader, q.until = o, n
-		}
-	}
-}
-
-// layers computes them all.
-func (p *pass) layers() error {
-	spec := p.run.spec
-	var steps []step
-	for i := range spec.Layers {
-		var of []step
-		for _, q := range p.parties {
-			if q.leader == nil || i >= q.until {
-				of = append(of, step{layer: i, party: q})
-			}
-		}
-		lent := plan(of, &spec.Layers[i])
-		for k := range of {
-			of[k].lent = lent
-		}
-		steps = append(steps, of...)
-	}
-	layer := -1
-	for k, s := range steps {
-		if s.layer != layer {
-			layer = s.layer
-			p.part(layer)
-		}
-		if err := p.step(s, steps[k+1:]); err != nil {
-			return err
-		}
-		last := k+1 == len(steps) || steps[k+1].layer != layer
-		if last {
-			p.tell(layer)
-		}
-	}
-	return nil
-}
-
-// part gives parties that differ from this layer on hidden states of their own.
-func (p *pass) part(layer int) {
-	for _, q := range p.parties {
-		if q.leader != nil && q.until == layer {
-			q.state = q.leader.state.clone()
-		}
-	}
-}
-
-// tell calls the hooks of a layer that is done, for all parties.
-func (p *pass) tell(layer int) {
-	for _, q := range p.parties {
-		if p.run.o.Layer != nil {
-			p.run.o.Layer(q.index, layer+1, q.state.x)
-		}
-		if p.run.o.Done != nil {
-			p.run.o.Done(q.index, layer)
-		}
-	}
-}
-
-// step is one layer of one party.
-type step struct {
-	layer int
-	party *party
-	lent  *registry
-}
-
-// step computes one, and begins to read for the next.
-func (p *pass) step(s step, next []step) error {
-	if err := p.ctx.Err(); err != nil {
-		return err
-	}
-	q, r := s.party, p.run
-	b, err := p.body(s)
-	if err != nil {
-		return fmt.Errorf("layer %d: %w", s.layer, err)
-	}
-	if len(next) > 0 && next[0].party.lend.forks() {
-		p.ahead = begin(func() (*body, error) { return p.read(next[0]) })
-	}
-	r.candidate, r.bf16 = q.index, q.bf16
-	x := &experts{lend: q.lend, rd: reader{ctx: p.ctx, spec: r.spec, lent: s.lent, of: q}}
-	err = r.layer(p.ctx, b, q.state.x, x)
-	s.lent.done(q, append(x.kept, func() { q.lend.put(b.from) })...)
-	if err != nil {
-		return fmt.Errorf("layer %d: %w", s.layer, err)
-	}
-	return p.check(q, s.layer, "output")
-}
-
-// body is what a step needs beside experts: read ahead, or now.
-func (p *pass) body(s step) (*body, error) {
-	if p.ahead != nil {
-		b, err := p.ahead.wait()
-		p.ahead = nil
-		return b, err
-	}
-	return p.read(s)
-}
-
-func (p *pass) read(s step) (*body, error) {
-	from := s.party.lend.get()
-	b, err := reader{p.ctx, p.run.spec, from, s.lent, s.party}.body(&p.run.spec.Layers[s.layer])
-	if err != nil {
-		s.party.lend.put(from)
-		return nil, err
-	}
-	b.from = from
-	return b, nil
-}
-
-// check looks at what r.measure found in the hidden states of a party.
-func (p *pass) check(q *party, layer int, what string) error {
-	st, r := q.state, p.run
-	st.rms = append(st.rms, r.rms())
-	return r.finite(st.x, st.broken, layer, what, func(e *NonFiniteError) error {
-		if r.o.NonFinite == nil {
-			return e
-		}
-		for _, other := range p.parties {
-			if other.state != st {
-				continue
-			}
-			if err := r.o.NonFinite(other.index, layer, e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

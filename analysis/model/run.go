@@ -228,12 +228,11 @@ func grow(b []float32, n int) []float32 {
 	return b[:n]
 }
 
-// embed reads the embeddings of tokens.
-func (r *run) embed(ctx context.Context, src Source, tokens []int32, bf16 bool) ([]float32, error) {
+// embed reads the embeddings of tokens into x.
+func (r *run) embed(ctx context.Context, src Source, tokens []int32, bf16 bool, x []float32) error {
 	r.bf16 = bf16
-	x := make([]float32, len(tokens)*r.spec.Hidden)
 	if err := src.Rows(ctx, Place{Kind: topology.Embedding, Layer: -1, Expert: -1}, tokens, x); err != nil {
-		return nil, err
+		return err
 	}
 	if e := r.spec.EmbedScale; e != 1 {
 		if r.bf16 { // the factor is stored as the embeddings are
@@ -244,5 +243,5 @@ func (r *run) embed(ctx context.Context, src Source, tokens []int32, bf16 bool) 
 		r.o.Set.Scale(x, e)
 	}
 	r.round(x)
-	return x, nil
+	return nil
 }

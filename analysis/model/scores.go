@@ -143,11 +143,11 @@ func (r *run) block(s *scratch, w *headScratch, b *body, t *tile, m *kv, at quer
 		if a.Window > 0 {
 			seen = max(now-a.Window+1-first, 0)
 		}
-		var sink *float32
+		sink := float32(math.Inf(-1))
 		if b.sinks != nil {
-			sink = &b.sinks[at.group*heads+i%heads]
+			sink = b.sinks[at.group*heads+i%heads]
 		}
-		softmax(set, w.scores[i*width:][:width], seen, now-first+1, sink)
+		set.Softmax(w.scores[i*width:][:width], seen, now-first+1, sink)
 	}
 	v := kernels.Dense{Rows: width, Cols: a.VDim, Stride: a.KVHeads * a.VDim, Data: m.v[(first*a.KVHeads+at.group)*a.VDim:]}
 	if err := set.GEMM(kernels.Dense{Rows: rows, Cols: a.VDim, Stride: a.VDim, Data: w.out}, kernels.DenseOperand(p),
@@ -159,21 +159,4 @@ func (r *run) block(s *scratch, w *headScratch, b *body, t *tile, m *kv, at quer
 		copy(s.mixed[to+i*stride:][:heads*a.VDim], w.out[i*heads*a.VDim:])
 	}
 	return nil
-}
-
-// softmax turns the scores from `from` to `to` into weights and makes the others
-// 0. A sink takes part and gets nothing.
-func softmax(set kernels.Set, x []float32, from, to int, sink *float32) {
-	clear(x[:from])
-	clear(x[to:])
-	seen := x[from:to]
-	most := set.Max(seen)
-	if sink != nil {
-		most = max(most, *sink)
-	}
-	sum := set.ExpSum(seen, most)
-	if sink != nil {
-		sum += math.Exp(float64(*sink - most))
-	}
-	set.Scale(seen, float32(1/sum))
 }

@@ -1,0 +1,180 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/topology"
+)
+
+// edited is the Spec of a checkpoint of testdata with another config.
+func edited(t *testing.T, name string, edit func(config map[string]any)) (*Spec, error) {
+	t.Helper()
+	from, dir := filepath.Join("testdata", name), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	config := map[string]any{}
+	data, err := os.ReadFile(filepath.Join(from, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &config); err != nil {
+		t.Fatal(err)
+	}
+	edit(config)
+	if data, err = json.Marshal(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ck, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ck.Close() })
+	top, err := topology.FromCheckpoint(ck)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewSpec(top)
+}
+
+func set(key string, value any) func(map[string]any) {
+	return func(c map[string]any) { c[key] = value }
+}
+
+// TestConfigRefused: what a config asks for and is not computed is refused by
+// name, and so is what cannot be.
+func TestConfigRefused(t *testing.T) {
+	rope := func(values map[string]any) func(map[string]any) {
+		return func(c map[string]any) {
+			delete(c, "rope_scaling")
+			all := map[string]any{"rope_theta": 10000.0}
+			maps.Copy(all, values)
+			c["rope_parameters"] = all
+		}
+	}
+	for _, c := range []struct {
+		model string
+		edit  func(map[string]any)
+		want  string
+	}{
+		{"qwen3", set("model_type", "qwen9"), `model_type "qwen9"`},
+		{"qwen3", set("hidden_act", "gelu"), `activation "gelu"`},
+		{"qwen3", set("hidden_size", nil), "hidden_size"},
+		{"qwen3", set("num_key_value_heads", 3), "no multiple of 3"},
+		{"qwen3", set("head_dim", 15), "rotary channels"},
+		{"qwen3", set("rms_norm_eps", "small"), "rms_norm_eps is not a number"},
+		{"qwen3", set("rms_norm_eps", -1), "rms_norm_eps is -1"},
+		{"qwen3", set("layer_types", []string{"full_attention", "linear_attention"}), `"linear_attention"`},
+		{"qwen3", set("layer_types", []string{"full_attention"}), "layer_types says nothing of layer 1"},
+		{"qwen3", set("attn_logit_softcapping", 30), "attn_logit_softcapping is 30"},
+		{"qwen3", set("no_rope_layers", []int{1, 0}), "no_rope_layers is a list of 2"},
+		{"qwen3", set("intermediate_size", 0), "intermediate_size"},
+		{"qwen3", set("intermediate_size", 1<<30), "intermediate_size"},
+		{"qwen3", rope(map[string]any{"rope_type": "longrope", "factor": 4}), `rope type "longrope"`},
+		{"qwen3", rope(map[string]any{"rope_type": "linear"}), "without a factor"},
+		{"gemma3_text", set("use_bidirectional_attention", true), "use_bidirectional_attention is true"},
+		{"qwen3_moe", set("num_experts_per_tok", 0), "num_experts_per_tok"},
+		{"qwen3_moe", set("num_experts_per_tok", 99), "num_experts_per_tok is 99"},
+		{"glm4_moe_group2", set("n_group", 3), "experts in 3 groups"},
+		{"glm4_moe_group2", set("topk_group", 5), "topk_group is 5"},
+		{"deepseek_v3", set("scoring_func", "softmax"), `scoring_func "softmax"`},
+		{"deepseek_v3", set("topk_method", "greedy"), `topk_method "greedy"`},
+		{"deepseek_v3", set("kv_lora_rank", 0), "kv_lora_rank"},
+		{"gpt_oss", set("swiglu_limit", 9), "swiglu_limit is 9"},
+	} {
+		_, err := edited(t, c.model, c.edit)
+		if !errors.Is(err, ErrArchitecture) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want one line with %s", c.model, err, c.want)
+		}
+	}
+}
+
+// TestConfigNeutral: keys that change nothing are not refused.
+func TestConfigNeutral(t *testing.T) {
+	for _, edit := range []func(map[string]any){
+		set("attn_logit_softcapping", nil), set("final_logit_softcapping", 0), set("residual_multiplier", 1.0), set("use_alibi", false),
+	} {
+		if _, err := edited(t, "qwen3", edit); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestGeometry: sizes that stand in a nested config, heads that do not divide the
+// hidden size, a rope of half of the channels; an old config that leaves out
+// head_dim and yarn's length.
+func TestGeometry(t *testing.T) {
+	nested, err := edited(t, "geometry/nested", func(c map[string]any) {
+		if _, err := edited(t, "geometry/nested", func(map[string]any) {}); !errors.Is(err, ErrArchitecture) || !strings.Contains(err.Error(), "qwen3_5") {
+			t.Errorf("qwen3_5: %v, want it refused by name", err)
+		}
+		c["text_config"].(map[string]any)["model_type"] = "llama"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := nested.Layers[0].Attn
+	if nested.Hidden != 56 || len(nested.Layers) != 1 || a.Heads*a.Dim != 192 || a.KVHeads*a.Dim != 32 || a.Dim != 8 || a.Rope.Dim != 4 || a.Rope.Kind != RopePlain {
+		t.Errorf("nested: hidden %d, layers %d, attention %+v", nested.Hidden, len(nested.Layers), a)
+	}
+	old, err := edited(t, "geometry/old", func(c map[string]any) { c["intermediate_size"], c["vocab_size"] = 64, 40 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = old.Layers[1].Attn
+	if len(old.Layers) != 2 || a.Dim != 8 || a.Rope.Dim != 8 || a.Rope.Kind != RopeYarn || a.Rope.Factor != 4 || a.Rope.OriginalMax != 32768 {
+		t.Errorf("old: layers %d, attention %+v", len(old.Layers), a)
+	}
+}
+
+// TestFamilies: what a config leaves out or spells in another way.
+func TestFamilies(t *testing.T) {
+	spec := func(model string, edit func(map[string]any)) *Spec {
+		t.Helper()
+		s, err := edited(t, model, edit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	both := func(edits ...func(map[string]any)) func(map[string]any) {
+		return func(c map[string]any) {
+			for _, e := range edits {
+				e(c)
+			}
+		}
+	}
+	windows := func(s *Spec) (w []int) {
+		for i := range s.Layers {
+			w = append(w, s.Layers[i].Attn.Window)
+		}
+		return w
+	}
+	// Qwen2 slides from max_window_layers on, where it slides at all.
+	slide := both(set("sliding_window", 7), set("max_window_layers", 1), set("layer_types", nil))
+	if w := windows(spec("qwen2", slide)); w[0] != 0 || w[1] != 0 {
+		t.Errorf("qwen2 that does not slide has windows %v", w)
+	}
+	if w := windows(spec("qwen2", both(slide, set("use_sliding_window", true)))); w[0] != 0 || w[1] != 7 {
+		t.Errorf("qwen2 that slides from layer 1 on has windows %v", w)
+	}
+	// Mistral slides everywhere.
+	if w := windows(spec("llama_tied", both(set("model_type", "mistral"), set("sliding_window", 9)))); w[0] != 9 || w[1] != 9 {
+		t.Errorf("mistral has windows %v", w)
+	}
+	g := spec("gemma3_text", func(map[string]any) {})
+	if l := g.Layers[0]; !l.Norm.PlusOne || l.PostAttn == "" || l.PostMLP == "" || g.EmbedScale != 8 || l.Attn.Window != 12 || g.Layers[2].Attn.Window != 0 ||
+		l.Attn.Rope.Theta != 10000 || g.Layers[2].Attn.Rope.Theta != 1e6 || g.Layers[2].Attn.Rope.Kind != RopeLinear {
+		t.Errorf("gemma3: %+v, %+v", l, g.Layers[2].Attn.Rope)
+	}
+}
