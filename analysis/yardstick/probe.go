@@ -89,7 +89,8 @@ func (s *sample) thin(width int) {
 
 // probe takes the first chunks of all corpora through the reference and asks of
 // every candidate what its weights make of the inputs that the reference's saw:
-// ‖(Ŵ−W)x‖/‖Wx‖, summed by energy over the inputs and over a layer's experts.
+// ‖(Ŵ−W)x‖/‖Wx‖, summed by energy over the inputs and over a layer's experts. Maps
+// whose weights are the reference's are left out.
 func (m *measurement) probe(ctx context.Context) ([]Probe, error) {
 	m.meter.stage("probing", -1)
 	var chunks [][]int32
@@ -224,6 +225,9 @@ func (m *measurement) apply(w model.Weight, x []float32, n int) ([]float32, erro
 func probesOf(sums map[probeAt]*probeSum) []Probe {
 	out := make([]Probe, 0, len(sums))
 	for at, s := range sums {
+		if s.weight.error == 0 && s.output.error == 0 {
+			continue
+		}
 		out = append(out, Probe{
 			Candidate: at.candidate, Layer: at.layer,
 			Name:    model.Place{Kind: at.kind, Layer: at.layer, Expert: -1, Projection: at.projection}.String(),
