@@ -26,7 +26,8 @@ type Feed interface {
 	// arrives through Next. It is called once, before Next.
 	Snapshot() *State
 	// Next waits for news, gives it one frame to gather and takes all of it.
-	// After a Closed batch it waits until the context ends.
+	// After a Closed batch it waits until the context ends, or for what a
+	// measurement brings that is begun on a saved session.
 	Next(ctx context.Context, frame time.Duration) (Batch, error)
 	// Detail is the whole tap record of one measurement, histograms included.
 	// It reads the file and may be called from any goroutine.

@@ -76,8 +76,7 @@ func (f *followFeed) Next(ctx context.Context, frame time.Duration) (Batch, erro
 		}
 		return b, nil
 	}
-	<-ctx.Done()
-	return Batch{}, ctx.Err()
+	return f.box.Next(ctx, frame)
 }
 
 // look folds in what is new and returns how many events that was, and whether
@@ -99,6 +98,7 @@ func (f *followFeed) look(ctx context.Context) (n int, more bool, err error) {
 	for i := range events {
 		e := &events[i]
 		f.seq = e.Seq
+		f.lastSeq.Store(e.Seq)
 		if !e.valid(int(f.variants.Load()), len(f.tensors)) || f.book.place(e) != nil {
 			continue
 		}

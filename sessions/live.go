@@ -22,6 +22,7 @@ type LiveFeed struct {
 	eng   *engine
 	rec   *recorder
 	path  string
+	desk  *yardDesk
 	ended chan struct{} // closed when the file is closed
 
 	closing  sync.Once
@@ -32,7 +33,7 @@ var _ Runner = (*LiveFeed)(nil)
 
 // launch starts the goroutines of a run.
 func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
-	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), ended: make(chan struct{})}
+	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), desk: newYardDesk(s.st.Yards), ended: make(chan struct{})}
 	l.eng = newEngine(ctx, job, s.variants, s.st, o)
 	l.eng.opts = note{Threads: o.Threads, MemBytes: o.MemBytes, Program: o.Program, KernelSet: o.KernelSet.Name}
 	l.rec = newRecorder(s.file, o.Clock, s.created, s.st, l.box, l.eng.stop)
@@ -60,6 +61,10 @@ func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
 	go func() {
 		defer close(l.ended)
 		l.eng.loop()
+		select { // it hears of the end by itself
+		case <-l.desk.idle():
+		case <-o.Clock.After(graceAfterCancel):
+		}
 		var lost error
 		if l.eng.failure() == nil { // else it was said
 			lost = s.file.present()

@@ -84,6 +84,13 @@ func (m *Mailbox) AddVariant(v Variant) {
 // SetProgress replaces the progress.
 func (m *Mailbox) SetProgress(p Progress) { m.add(func() { m.rest.Progress = p }) }
 
+// reset makes the batch that is taken next begin with a state.
+func (m *Mailbox) reset(st *State) {
+	m.add(func() {
+		m.records, m.rest = map[pair]Record{}, Batch{Reset: st, Progress: st.Progress, LastSeq: st.LastSeq, LastUS: st.LastUS}
+	})
+}
+
 // Close marks the batch that is taken next as the last one.
 func (m *Mailbox) Close() { m.add(func() { m.rest.Closed = true }) }
 

@@ -53,21 +53,25 @@ func (s *State) interrupt() {
 	}
 }
 
-// savedFeed is a session that nobody writes. It keeps no file open, so that a
-// later run may go on with the session.
+// savedFeed is a session that nobody writes but a measurement that is begun on it.
+// It keeps no file open else, so that a later run may go on with the session.
 type savedFeed struct {
 	path     string
 	meta     metaJSON
 	settings map[string]string
 	tensors  []Tensor
 	variants atomic.Int64 // how many are known
-	st       *State       // nil once it was handed out
+	lastSeq  atomic.Int64 // of the last event that the reader was told of
+	desk     *yardDesk
+	box      *Mailbox // of measurements that are begun on this feed
+	st       *State   // nil once it was handed out
 	last     Batch
 	told     bool
 }
 
 func newSaved(path string, l *loaded) *savedFeed {
-	s := &savedFeed{path: path, meta: l.meta, settings: l.settings, tensors: l.st.Tensors, st: l.st}
+	s := &savedFeed{path: path, meta: l.meta, settings: l.settings, tensors: l.st.Tensors, st: l.st, desk: newYardDesk(l.st.Yards), box: NewMailbox(nil)}
+	s.lastSeq.Store(l.st.LastSeq)
 	s.variants.Store(int64(len(l.st.Variants)))
 	return s
 }
@@ -80,13 +84,12 @@ func (s *savedFeed) Snapshot() *State {
 	return st
 }
 
-func (s *savedFeed) Next(ctx context.Context, _ time.Duration) (Batch, error) {
+func (s *savedFeed) Next(ctx context.Context, frame time.Duration) (Batch, error) {
 	if !s.told {
 		s.told = true
 		return s.last, nil
 	}
-	<-ctx.Done()
-	return Batch{}, ctx.Err()
+	return s.box.Next(ctx, frame)
 }
 
 func (s *savedFeed) Detail(ctx context.Context, variant, tensor int) (kernels.Tap, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"quantscope/analysis/yardstick"
+	"quantscope/kernels"
 )
 
 // Yard is one measurement of KL divergence that a session holds: what is
@@ -52,23 +53,43 @@ type (
 
 // MeasureRequest says what a measurement of a session's checkpoint takes in.
 type MeasureRequest struct {
+	Checkpoint string   // where the reference lies now; "": where the session says
 	Candidates []string // specs as package candidate parses them
 	Corpora    []string // names of embedded corpora, files; none: all embedded evaluation corpora, where the tokenizer is theirs
-	Keep       string
+	Keep       string   // of each candidate also one that has these tensors from the reference
+	HeadFrom   string   // spec: of each candidate also one with this one's head
+	BodyFrom   string   // spec: of each candidate also one with this one's embedding and layers
+	Attribute  bool     // of each candidate also those that have one group of tensors of it alone
 	Targets    string
+	Calib      []string // what candidates were calibrated on: text that is in a corpus too is refused
+	Chunk      int      // tokens of a chunk of a text; 0: 512
+	Chunks     int      // at most, of each corpus; 0: all
 	BF16       bool
 	Half       bool
 	Probe      bool
+	NoFloor    bool
+	Ceiling    float64 // of a mean KL, for the gate of that name; 0: none
+	Seed       uint64  // of the bootstrap
+	Cache      string  // folder of the reference's hidden states; "": none
 	Threads    int
 	MemBytes   int64
-	Progress   func(yardstick.Progress) // may be nil; from any goroutine
+	Program    string      // program version, for the record; "": the session's
+	KernelSet  kernels.Set // the zero value is kernels.Best()
+
+	Progress func(yardstick.Progress)    // may be nil; from any goroutine
+	Pause    func(context.Context) error // asked between groups of chunks; waits where the person holds the measurement; may be nil
+	Warn     func(string)                // told of what is odd and does not end the measurement; may be nil
+	Report   func(*yardstick.Report)     // given what a measurement that finished says, before Measure returns; may be nil
+
+	ready *parties // opened by PrepareMeasure
 }
 
 // Measurer is a feed that can measure KL divergence to its session's own
 // checkpoint. Measure reads files, may be called from any goroutine, and returns
 // when the measurement has ended; its chunks arrive through the feed. ctx ends
-// it; what was scored stays. Where the checkpoint is not to be had, the error says
-// where it was.
+// it; what was scored stays, and the same request goes on with it. Where the
+// checkpoint is not to be had, the error says where it was. A second measurement at
+// the same time is ErrMeasuring.
 type Measurer interface {
 	Measure(ctx context.Context, r MeasureRequest) error
 }

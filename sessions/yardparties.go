@@ -1,0 +1,185 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"quantscope/analysis/candidate"
+	"quantscope/analysis/corpus"
+	"quantscope/analysis/yardstick"
+	"quantscope/quant/demo"
+)
+
+// parties are all that a measurement reads, opened.
+type parties struct {
+	ref        *candidate.Candidate
+	candidates []*candidate.Candidate
+	opened     []*candidate.Candidate // to be closed; what is derived of others is not
+	corpora    []*corpus.Corpus
+	options    yardstick.Options // of the request
+	setup      *yardstick.Setup
+}
+
+// ErrNoCorpus is wrapped where a measurement has nothing to be over.
+var ErrNoCorpus = errors.New("no corpus is named")
+
+// open opens the reference at path, and everything else that the request names.
+// Nothing is computed. identity is that which the reference must have; "" for any.
+func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *parties, err error) {
+	p = &parties{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4}
+	if p.ref, err = candidate.Open(ctx, path, o); err != nil {
+		return p, err
+	}
+	p.opened = append(p.opened, p.ref)
+	if identity != "" && p.ref.Identity != identity {
+		return p, fmt.Errorf("%s is another checkpoint than the session's (identity %.12s, not %.12s)", path, p.ref.Identity, identity)
+	}
+	if len(r.Candidates) == 0 {
+		return p, errors.New("no candidate is named")
+	}
+	for _, spec := range r.Candidates {
+		c, err := p.parse(ctx, spec, o)
+		if err != nil {
+			return p, err
+		}
+		if err := p.add(c); err != nil {
+			return p, err
+		}
+	}
+	if err := p.derive(ctx, r, o); err != nil {
+		return p, err
+	}
+	if p.corpora, err = p.texts(ctx, r.Corpora, r, false); err != nil {
+		return p, err
+	}
+	if len(r.Calib) > 0 {
+		if p.options.Calib, err = p.texts(ctx, r.Calib, r, true); err != nil {
+			return p, err
+		}
+	}
+	p.options = yardstick.Options{
+		Set: r.KernelSet, Threads: r.Threads, Mem: r.MemBytes, BF16: r.BF16, Half: r.Half, NoFloor: r.NoFloor, Probe: r.Probe,
+		Cache: r.Cache, Seed: r.Seed, Program: r.Program, Ceiling: r.Ceiling, Keep: r.Keep, Targets: r.Targets,
+		Derived: p.options.Derived, Calib: p.options.Calib, Warn: r.Warn,
+	}
+	p.setup, err = yardstick.NewSetup(p.ref, p.candidates, p.corpora, p.options)
+	return p, err
+}
+
+func (p *parties) parse(ctx context.Context, spec string, o candidate.Options) (*candidate.Candidate, error) {
+	c, err := candidate.Parse(ctx, p.ref, spec, o)
+	if err != nil {
+		return nil, err
+	}
+	if c != p.ref {
+		p.opened = append(p.opened, c)
+	}
+	return c, nil
+}
+
+// add appends a candidate. Tables and documents name candidates by their labels,
+// so that two of one label are refused.
+func (p *parties) add(c *candidate.Candidate) error {
+	if slices.ContainsFunc(p.candidates, func(o *candidate.Candidate) bool { return o.Label == c.Label }) {
+		return fmt.Errorf("two candidates are called %q; LABEL=%s gives one another name", c.Label, c.Spec)
+	}
+	p.candidates = append(p.candidates, c)
+	return nil
+}
+
+// derive adds the rows of attribution to each candidate.
+func (p *parties) derive(ctx context.Context, r *MeasureRequest, o candidate.Options) error {
+	asked := slices.Clone(p.candidates)
+	row := func(of int, how, part string, c *candidate.Candidate, err error) error {
+		if err != nil {
+			return err
+		}
+		p.options.Derived = append(p.options.Derived, yardstick.Derived{Row: len(p.candidates), Of: of, How: how, Part: part})
+		return p.add(c)
+	}
+	var head, body *candidate.Candidate
+	var err error
+	if r.HeadFrom != "" {
+		if head, err = p.parse(ctx, r.HeadFrom, o); err != nil {
+			return err
+		}
+	}
+	if r.BodyFrom != "" {
+		if body, err = p.parse(ctx, r.BodyFrom, o); err != nil {
+			return err
+		}
+	}
+	for i, c := range asked {
+		if r.Keep != "" {
+			k, err := candidate.Keep(p.ref, c, r.Keep)
+			if err := row(i, "keep "+r.Keep, "", k, err); err != nil {
+				return err
+			}
+		}
+		if head != nil {
+			k, err := candidate.WithHead(c, head)
+			if err := row(i, "head from "+head.Label, "", k, err); err != nil {
+				return err
+			}
+		}
+		if body != nil {
+			k, err := candidate.WithBody(c, body)
+			if err := row(i, "body from "+body.Label, "", k, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// texts loads corpora; for evaluation, with none named, the embedded ones.
+func (p *parties) texts(ctx context.Context, names []string, r *MeasureRequest, calib bool) ([]*corpus.Corpus, error) {
+	o := corpus.Options{Tokenizer: p.ref.Tokenizer, Chunk: r.Chunk, Chunks: r.Chunks, Calib: calib}
+	if p.ref.Arch != nil {
+		o.Vocab = p.ref.Arch.Vocab
+	}
+	if len(names) == 0 {
+		out, err := corpus.Load(ctx, demo.Label, o)
+		if err != nil {
+			return nil, fmt.Errorf("%w, and the embedded ones are of the demo's tokenizer: name a text, a file of ids or what corpus build wrote", ErrNoCorpus)
+		}
+		return out, nil
+	}
+	var out []*corpus.Corpus
+	seen := map[string]int{}
+	for _, name := range names {
+		some, err := corpus.Load(ctx, name, o)
+		if err != nil {
+			if p.ref.Tokenizer == nil && p.ref.TokenizerErr != nil {
+				err = fmt.Errorf("%w (the reference's tokenizer: %w)", err, p.ref.TokenizerErr)
+			}
+			return nil, err
+		}
+		for _, c := range some {
+			if seen[c.Name]++; seen[c.Name] > 1 { // two files of one name
+				named := *c
+				named.Name = fmt.Sprintf("%s (%d)", c.Name, seen[c.Name])
+				c = &named
+			}
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+func (p *parties) close() error {
+	var errs []error
+	for _, c := range slices.Backward(p.opened) {
+		errs = append(errs, c.Close())
+	}
+	p.opened = nil
+	return errors.Join(errs...)
+}
