@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Rows of every kind of operand expand to the matrix, and a panel source is
+// Rows and blocks of every kind of operand expand to the matrix, and a panel source is
 // asked for panels only as a product would ask for them.
 func TestExpandRows(t *testing.T) {
 	const rows, cols = 5, 2*PanelDepth + 7
@@ -44,6 +44,15 @@ func TestExpandRows(t *testing.T) {
 				if err := Best().ExpandRows(got, o, first); err != nil || !slices.Equal(got, want[first*cols:][:n*cols]) {
 					t.Errorf("%s: rows %d to %d: %v", name, first, first+n, err)
 				}
+			}
+		}
+		got := make([]float32, 3*20)
+		if err := Best().ExpandBlock(got, o, 1, 3, PanelDepth, 20); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for r := range 3 {
+			if !slices.Equal(got[r*20:][:20], want[(1+r)*cols+PanelDepth:][:20]) {
+				t.Errorf("%s: row %d of a block differs", name, 1+r)
 			}
 		}
 		if m, ok := o.Stored(); ok != (name == "bf16" || name == "f32") || ok && len(m.Data) == 0 {

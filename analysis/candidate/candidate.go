@@ -92,6 +92,7 @@ type Options struct {
 	Threads int
 	Targets string // patterns of what variants quantize; "" is the default selection of package recipe
 	Mem     int64  // bytes that codes made on the fly may stay in memory for; 0: made anew each time
+	Recover bool   // undo the orders of rows that Compare finds in a candidate with files of its own
 	// Export finds the newest whole export of a session file: where it lies.
 	// Without it a spec that ends in .qscope is refused.
 	Export func(ctx context.Context, session string) (dir string, err error)

@@ -87,7 +87,13 @@ func (o *overlay) Rows(ctx context.Context, p model.Place, rows []int32, dst []f
 	if !ok {
 		return o.base.Rows(ctx, p, rows, dst)
 	}
-	c, err := o.embeddings(ctx, j)
+	var c *coded
+	var err error
+	if p.Kind == topology.Embedding {
+		c, err = o.embeddings(ctx, j)
+	} else {
+		c, err = o.m.code(ctx, o.raw, j, func(n int) []byte { return make([]byte, n) })
+	}
 	if err != nil {
 		return err
 	}

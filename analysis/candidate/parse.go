@@ -112,14 +112,30 @@ func openExport(ctx context.Context, ref *Candidate, path string, o Options) (*C
 }
 
 // openBeside opens a candidate with files of its own and holds it against the
-// reference.
+// reference: tokenizer, vocabulary, and the order of its rows.
 func openBeside(ctx context.Context, ref *Candidate, path string, o Options) (*Candidate, error) {
 	c, err := Open(ctx, path, o)
 	if err != nil {
 		return nil, err
 	}
 	c.Findings = append(c.Findings, differences(ref, c)...)
-	return c, nil
+	if Compatible(ref, c) != nil {
+		return c, nil
+	}
+	if o.Recover {
+		var r *Candidate
+		if r, err = Recover(ctx, ref, c); err == nil {
+			return r, nil
+		}
+	} else {
+		var found []Finding
+		if found, err = Compare(ctx, ref, c); err == nil {
+			c.Findings = append(c.Findings, found...)
+			return c, nil
+		}
+	}
+	_ = c.Close() // the error that ended it says more
+	return nil, err
 }
 
 // differences are what a person should know before a candidate is compared with
