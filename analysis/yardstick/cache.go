@@ -62,7 +62,7 @@ type hiddenCache struct {
 
 // openCache makes the folder and identifies the reference's bytes.
 func openCache(m *measurement) (*hiddenCache, error) {
-	if m.o.Cache == "" {
+	if m.o.Cache == "" || m.base != nil {
 		return nil, nil
 	}
 	c := &hiddenCache{m: m, dir: m.o.Cache, limit: m.o.CacheBytes}

@@ -54,7 +54,7 @@ func (m *measurement) score(ctx context.Context, g []chunkAt, hidden [][]float32
 func (m *measurement) lay(g []chunkAt) (out []*Chunk, rows []scoredRow) {
 	at := 0
 	for k, c := range g {
-		n := Scored(len(c.ids), m.o.Half)
+		n := Scored(len(c.ids), m.setup.half())
 		chunk := &Chunk{
 			Corpus: c.corpus, Index: c.index, First: len(c.ids) - 1 - n,
 			Ref: make([]RefRow, n), Rows: make([][]Row, len(m.setup.Candidates)),
@@ -129,8 +129,8 @@ func (h *heads) of(ctx context.Context, party, buffer int, rows []scoredRow, hid
 
 // slice scores some rows of all parties.
 func (m *measurement) slice(ctx context.Context, h *heads, g []chunkAt, rows []scoredRow, hidden [][]float32, out []*Chunk) error {
-	n, wide := m.setup.VocabRef, m.parties[0].spec.Vocab
-	ref, err := h.of(ctx, 0, 0, rows, hidden[0])
+	n, wide := m.setup.VocabRef, m.setup.Reference.Vocab
+	ref, err := m.referenceRows(ctx, h, g, rows, hidden[0])
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,12 @@ func (m *measurement) slice(ctx context.Context, h *heads, g []chunkAt, rows []s
 		if !p[i].OK {
 			at := g[r.chunk]
 			return fmt.Errorf("%s: %w: head, corpus %s, chunk %d, position %d: its logits are no numbers",
-				m.parties[0].label, ErrReference, m.setup.Corpora[at.corpus].Name, at.index, out[r.chunk].First+r.i)
+				m.setup.Reference.Label, ErrReference, m.setup.Corpora[at.corpus].Name, at.index, out[r.chunk].First+r.i)
+		}
+	}
+	if m.out != nil {
+		if err := m.out.write(m.threads, g, rows, out, ref); err != nil {
+			return err
 		}
 	}
 	for c := range m.setup.Candidates {
@@ -159,8 +164,19 @@ func (m *measurement) slice(ctx context.Context, h *heads, g []chunkAt, rows []s
 			r := rows[i]
 			out[r.chunk].Rows[c][r.i] = row(m.set, ref[i*wide:][:n], own[i*width:][:n], p[i], r.target)
 		})
+		if m.base != nil {
+			m.base.add(m.threads, c, rows, own)
+		}
 	}
 	return nil
+}
+
+// referenceRows are the reference's logits, or a file's log probabilities.
+func (m *measurement) referenceRows(ctx context.Context, h *heads, g []chunkAt, rows []scoredRow, hidden []float32) ([]float32, error) {
+	if m.base != nil {
+		return m.base.read(m.threads, g, rows)
+	}
+	return h.of(ctx, 0, 0, rows, hidden)
 }
 
 func (m *measurement) release() {

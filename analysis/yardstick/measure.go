@@ -5,6 +5,7 @@ import (
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
+	"quantscope/analysis/yardstick/kld"
 	"quantscope/kernels"
 )
 
@@ -27,6 +28,8 @@ type Options struct {
 	Targets    string           // see Setup
 	Derived    []Derived        // rows of attribution among the candidates
 	Calib      []*corpus.Corpus // what candidates were calibrated on; text that is also in a corpus is refused
+	Base       *kld.Reader      // the reference's probabilities are of this file, and its texts (BaseCorpus) the only corpus; the floor is then the reference's weights against the file
+	BaseOut    string           // file that the reference's log probabilities are written to, for llama-perplexity
 	Warn       func(string)     // told of what is odd and does not stop the measurement: a damaged cache; may be nil
 
 	Begin    func(*Setup)                 // called once, before any chunk
@@ -72,21 +75,12 @@ func Measure(ctx context.Context, ref *candidate.Candidate, cands []*candidate.C
 	if err != nil {
 		return nil, err
 	}
+	defer m.close()
 	if o.Begin != nil {
 		o.Begin(s)
 	}
-	for _, g := range m.groups {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if o.Pause != nil {
-			if err := o.Pause(ctx); err != nil {
-				return nil, err
-			}
-		}
-		if err := m.group(ctx, g); err != nil {
-			return nil, err
-		}
+	if err := m.all(ctx); err != nil {
+		return nil, err
 	}
 	sane, err := m.sanity(ctx)
 	if err != nil {
@@ -104,5 +98,35 @@ func Measure(ctx context.Context, ref *candidate.Candidate, cands []*candidate.C
 		return nil, err
 	}
 	r.Complete(sane, probes)
+	if m.base != nil {
+		r.Base = m.base.stats
+		if m.base.r.Deep() {
+			o.warn("%s: rows reach further than 16 nats below their largest entry, so it is not of llama.cpp itself and its own statistics are others", m.base.r.Path)
+		}
+	}
 	return r, nil
+}
+
+// all measures group after group.
+func (m *measurement) all(ctx context.Context) error {
+	if err := m.createBase(); err != nil {
+		return err
+	}
+	for _, g := range m.groups {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if m.o.Pause != nil {
+			if err := m.o.Pause(ctx); err != nil {
+				return err
+			}
+		}
+		if err := m.group(ctx, g); err != nil {
+			return err
+		}
+	}
+	if m.out != nil {
+		return m.out.w.Commit()
+	}
+	return nil
 }

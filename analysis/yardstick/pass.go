@@ -27,6 +27,8 @@ type measurement struct {
 	runs    [][]int // parties whose architecture is the same go through one pass
 	groups  [][]chunkAt
 	cache   *hiddenCache
+	base    *base    // nil where the reference is a model
+	out     *baseOut // nil where no file is asked for
 	meter   *meter
 	chunks  []*Chunk
 	first   []float32        // hidden states of the first chunk under the reference
@@ -71,19 +73,31 @@ func newMeasurement(s *Setup, ref *candidate.Candidate, cands []*candidate.Candi
 		if err != nil {
 			return nil, err
 		}
-		p := &participant{label: s.label(i - 1), own: c, src: src, spec: c.Arch, bf16: o.BF16}
-		if i > 0 && s.Candidates[i-1].Floor {
+		p := &participant{label: c.Label, own: c, src: src, spec: c.Arch, bf16: o.BF16}
+		if i > 0 {
+			p.label = s.label(i - 1)
+		}
+		if i > 0 && s.Candidates[i-1].Floor && o.Base == nil {
 			p.bf16 = !o.BF16
 		}
 		m.parties = append(m.parties, p)
 	}
 	m.runs = byArchitecture(m.parties)
+	m.openBase()
 	var err error
 	if m.cache, err = openCache(m); err != nil {
 		return nil, err
 	}
 	m.plan()
 	return m, nil
+}
+
+// close gives back what the measurement holds, and a file that was not completed.
+func (m *measurement) close() {
+	m.release()
+	if m.out != nil {
+		m.out.w.Abandon()
+	}
 }
 
 // label is what a candidate is called; −1 is the reference.
@@ -126,7 +140,7 @@ func (m *measurement) plan() {
 	for k := range most {
 		for c := range m.setup.Corpora {
 			ids := m.setup.Corpora[c].IDs
-			if k >= len(ids) || Scored(len(ids[k]), m.o.Half) == 0 || done[[2]int{c, k}] || m.o.Skip != nil && m.o.Skip(c, k) {
+			if k >= len(ids) || Scored(len(ids[k]), m.setup.half()) == 0 || done[[2]int{c, k}] || m.o.Skip != nil && m.o.Skip(c, k) {
 				continue
 			}
 			order = append(order, chunkAt{c, k, ids[k]})
@@ -146,8 +160,10 @@ func (m *measurement) plan() {
 	}
 	layers := len(m.parties[0].spec.Layers)
 	var work int64
-	for _, p := range m.parties {
-		work += total * int64(len(p.spec.Layers))
+	for i, p := range m.parties {
+		if i > 0 || m.base == nil {
+			work += total * int64(len(p.spec.Layers))
+		}
 	}
 	m.meter = newMeter(m.o.Progress, layers, work, len(order))
 }
@@ -181,6 +197,9 @@ func (m *measurement) group(ctx context.Context, g []chunkAt) error {
 		tokens += int64(len(c.ids))
 	}
 	hidden := make([][]float32, len(m.parties))
+	if m.base != nil {
+		hidden[0] = []float32{} // no pass for it
+	}
 	cached, err := m.cache.load(g)
 	if err != nil {
 		return err
@@ -199,7 +218,7 @@ func (m *measurement) group(ctx context.Context, g []chunkAt) error {
 			return err
 		}
 	}
-	if m.first == nil {
+	if m.first == nil && m.base == nil {
 		n := len(g[0].ids) * m.parties[0].spec.Hidden
 		m.first = append([]float32(nil), hidden[0][:n]...)
 	}

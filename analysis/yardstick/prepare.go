@@ -45,6 +45,11 @@ func NewSetup(ref *candidate.Candidate, cands []*candidate.Candidate, corpora []
 	if o.Half {
 		s.Positions = "half"
 	}
+	if o.Base != nil {
+		if err := s.fromFile(o.Base, corpora); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range cands {
 		p := party(c)
 		note, err := sameTokens(ref, c)
@@ -61,7 +66,7 @@ func NewSetup(ref *candidate.Candidate, cands []*candidate.Candidate, corpora []
 		return nil, err
 	}
 	if !o.NoFloor {
-		s.Candidates = append(s.Candidates, floor(s.Reference, o.BF16))
+		s.Candidates = append(s.Candidates, floor(party(ref), o))
 	}
 	if err := s.restrict(ref); err != nil {
 		return nil, err
@@ -110,10 +115,14 @@ func party(c *candidate.Candidate) Party {
 }
 
 // floor is the reference's own weights under the other arithmetic: what a
-// difference of rounding alone does to the figures.
-func floor(ref Party, bf16 bool) Party {
+// difference of rounding alone does to the figures. Where the reference is a file it
+// is its weights as candidates are measured.
+func floor(ref Party, o Options) Party {
 	p := ref
-	p.Label = activations(!bf16) + " activations (floor)"
+	p.Label = activations(!o.BF16) + " activations (floor)"
+	if o.Base != nil {
+		p.Label = ref.Label + " (floor)"
+	}
 	p.Spec, p.Floor = "floor", true
 	return p
 }
@@ -213,7 +222,7 @@ func (s *Setup) addCorpora(ref *candidate.Candidate, cands []*candidate.Candidat
 					return fmt.Errorf("corpus %s: token %d at position %d of chunk %d is outside the %d tokens that are compared", c.Name, id, j, k, s.VocabRef)
 				}
 			}
-			scored += Scored(len(chunk), o.Half)
+			scored += Scored(len(chunk), s.half())
 		}
 		if scored == 0 {
 			return fmt.Errorf("corpus %s: none of its %d chunks has a token to predict", c.Name, len(c.Chunks))

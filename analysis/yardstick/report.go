@@ -1,5 +1,7 @@
 package yardstick
 
+import "quantscope/analysis/yardstick/kld"
+
 // Report is what a measurement says, as far as it has come.
 type Report struct {
 	Setup      *Setup
@@ -11,6 +13,10 @@ type Report struct {
 	Attributed []Attribution
 	Probes     []Probe // empty where none was asked for
 	Sane       *Sanity // nil until it was looked at
+	// Base are llama-perplexity's statistics by candidate, where the reference is a
+	// file of its; nil for a candidate with another number of logits, and where a part
+	// was scored before.
+	Base []*kld.Statistics
 }
 
 // Result is one candidate over all corpora, and its parts.

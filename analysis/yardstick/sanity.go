@@ -48,7 +48,15 @@ func (m *measurement) control(ctx context.Context, s *Sanity) error {
 		return err
 	}
 	changed := &nudged{Source: other}
-	out, err := model.Run(ctx, ref.spec, []model.Source{ref.src, changed}, [][]int32{ids}, model.Options{
+	sources := []model.Source{ref.src, changed}
+	if m.first == nil { // the reference went through no pass: it does so twice
+		again, err := ref.own.Source()
+		if err != nil {
+			return err
+		}
+		sources = append(sources, alone{again})
+	}
+	out, err := model.Run(ctx, ref.spec, sources, [][]int32{ids}, model.Options{
 		Set: m.set, Threads: m.threads, BF16: ref.bf16,
 		NonFinite: func(int, int, *model.NonFiniteError) error { return nil },
 	})
@@ -56,7 +64,11 @@ func (m *measurement) control(ctx context.Context, s *Sanity) error {
 		return fmt.Errorf("%s: %w", ref.label, err)
 	}
 	s.Norms = out[0].RMS
-	s.Deterministic = m.first == nil || equalBits(out[0].X, m.first)
+	before := m.first
+	if before == nil {
+		before = out[2].X
+	}
+	s.Deterministic = equalBits(out[0].X, before)
 	s.Grows = len(s.Norms) > 1 && s.Norms[len(s.Norms)-1] > s.Norms[0]
 	if s.Moved, err = m.moved(ctx, out, changed); err != nil {
 		return err
@@ -82,6 +94,9 @@ func (s *Sanity) say(c *nudged) string {
 		yes(s.Moved, "one changed weight ("+c.what+") moved the logits", "one changed weight ("+c.what+") moved no logit"),
 	}, "; ")
 }
+
+// alone is a source that shares nothing with others.
+type alone struct{ model.Source }
 
 // moved says whether the control's last logits differ from the reference's.
 func (m *measurement) moved(ctx context.Context, out []model.Hidden, changed model.Source) (bool, error) {

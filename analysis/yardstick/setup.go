@@ -95,11 +95,13 @@ func (s *Setup) Positions64() int64 {
 	var n int64
 	for _, c := range s.Corpora {
 		for _, k := range c.IDs {
-			n += int64(Scored(len(k), s.Positions == "half"))
+			n += int64(Scored(len(k), s.half()))
 		}
 	}
 	return n
 }
+
+func (s *Setup) half() bool { return s.Positions == "half" }
 
 // Scored is how many positions of a chunk of n tokens are scored: all but the
 // last, or those from the middle on.
