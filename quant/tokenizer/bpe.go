@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"container/heap"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,16 +11,22 @@ import (
 // until none is left that has one.
 type bpe struct {
 	ids          map[string]int32
-	ranks        map[[2]int32]merge
+	ranks        pairs
 	unk          int32 // -1 for none
 	fuse         bool
-	fallback     [256]int32 // ids of <0x00> to <0xFF>
+	fallback     [256]int32 // ids of <0x00> to <0xFF>, -1 for none
 	bytes        bool
 	ignoreMerges bool
-	sum          []byte // digest of all of it
+	lines        bool // a row of line ends that is a token is that token
+
+	asBytes bool       // pieces are text whose bytes the vocabulary spells as characters
+	byteIDs [256]int32 // of these, -1 for none
+	whole   bool       // all are there
+	sum     []byte     // digest of all of it
 }
 
-type merge struct{ rank, into int32 }
+// maxMerges bounds the merges that are read.
+const maxMerges = 1 << 22
 
 func (t *Tokenizer) parseModel(raw json.RawMessage) error {
 	var m struct {
@@ -36,6 +41,9 @@ func (t *Tokenizer) parseModel(raw json.RawMessage) error {
 		Fuse         bool            `json:"fuse_unk"`
 		ByteFallback bool            `json:"byte_fallback"`
 		IgnoreMerges bool            `json:"ignore_merges"`
+	}
+	if len(raw) == 0 {
+		return fmt.Errorf("there is none")
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return err
@@ -62,26 +70,21 @@ func (t *Tokenizer) parseModel(raw json.RawMessage) error {
 	if err := json.Unmarshal(m.Vocab, &vocab); err != nil {
 		return fmt.Errorf("vocab: %w", err)
 	}
-	b := &bpe{ids: map[string]int32{}, unk: -1, fuse: m.Fuse, bytes: m.ByteFallback, ignoreMerges: m.IgnoreMerges}
 	for token, id := range vocab {
 		if err := t.setToken(token, id); err != nil {
 			return err
 		}
-		b.ids[token] = id
 	}
+	b := newBPE(vocab)
+	b.fuse, b.bytes, b.ignoreMerges = m.Fuse, m.ByteFallback, m.IgnoreMerges
 	if m.Unk != nil {
 		id, ok := vocab[*m.Unk]
-		if !ok {
+		if !ok && !b.whole { // where every byte has a token, none is unknown
 			return fmt.Errorf("unk_token %q is not in the vocabulary", *m.Unk)
 		}
-		b.unk = id
-	}
-	for i := range b.fallback {
-		id, ok := vocab[fmt.Sprintf("<0x%02X>", i)]
-		if !ok {
-			id = -1
+		if ok {
+			b.unk = id
 		}
-		b.fallback[i] = id
 	}
 	t.model = b
 	err := b.parseMerges(m.Merges)
@@ -89,36 +92,58 @@ func (t *Tokenizer) parseModel(raw json.RawMessage) error {
 	return err
 }
 
+func newBPE(vocab map[string]int32) *bpe {
+	b := &bpe{ids: vocab, unk: -1, whole: true}
+	for i := range 256 {
+		b.fallback[i], b.byteIDs[i] = -1, -1
+		if id, ok := vocab[fmt.Sprintf("<0x%02X>", i)]; ok {
+			b.fallback[i] = id
+		}
+		if id, ok := vocab[string(byteRunes[i])]; ok {
+			b.byteIDs[i] = id
+		} else {
+			b.whole = false
+		}
+	}
+	return b
+}
+
 // parseMerges reads pairs, or in older files two words in a string.
 func (b *bpe) parseMerges(raw json.RawMessage) error {
-	var pairs [][2]string
-	if err := json.Unmarshal(raw, &pairs); err != nil {
+	var list [][]string
+	if err := json.Unmarshal(raw, &list); err != nil {
 		var lines []string
 		if json.Unmarshal(raw, &lines) != nil {
 			return fmt.Errorf("merges: %w", err)
 		}
-		pairs = make([][2]string, len(lines))
+		list = make([][]string, len(lines))
 		for i, l := range lines {
-			left, right, ok := strings.Cut(l, " ")
-			if !ok {
-				return fmt.Errorf("merge %d, %q, is no pair", i, l)
-			}
-			pairs[i] = [2]string{left, right}
+			list[i] = strings.Split(l, " ")
 		}
+	}
+	return b.setMerges(list)
+}
+
+// setMerges ranks the merges by their order. Of one that is there twice the last
+// counts, as in the tokenizers library.
+func (b *bpe) setMerges(list [][]string) error {
+	if len(list) > maxMerges {
+		return fmt.Errorf("%d merges, and at most %d are read", len(list), maxMerges)
 	}
 	d := newDigest()
 	d.text(fmt.Sprintf("BPE unk %d fuse %t bytes %t ignore %t", b.unk, b.fuse, b.bytes, b.ignoreMerges))
-	b.ranks = make(map[[2]int32]merge, len(pairs))
-	for i, p := range pairs {
+	b.ranks = make(pairs, len(list))
+	for i, p := range list {
+		if len(p) != 2 {
+			return fmt.Errorf("merge %d, %q, is no pair", i, strings.Join(p, " "))
+		}
 		left, ok1 := b.ids[p[0]]
 		right, ok2 := b.ids[p[1]]
 		into, ok3 := b.ids[p[0]+p[1]]
 		if !ok1 || !ok2 || !ok3 {
 			return fmt.Errorf("merge %d of %q and %q is not in the vocabulary", i, p[0], p[1])
 		}
-		if _, twice := b.ranks[[2]int32{left, right}]; !twice {
-			b.ranks[[2]int32{left, right}] = merge{int32(i), into}
-		}
+		b.ranks[pairOf(left, right)] = merge{int32(i), into}
 		d.number(int64(left))
 		d.number(int64(right))
 	}
@@ -126,115 +151,82 @@ func (b *bpe) parseMerges(raw json.RawMessage) error {
 	return nil
 }
 
-// symbol is one of a list that is linked both ways; −1 ends it.
-type symbol struct {
-	id         int32
-	prev, next int
-}
-
-type candidate struct {
-	rank  int32
-	at    int // left symbol
-	left  int32
-	right int32
-	into  int32
-}
-
-type queue []candidate
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	return q[i].rank < q[j].rank || q[i].rank == q[j].rank && q[i].at < q[j].at
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(candidate)) }
-func (q *queue) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return x
-}
-
 func (b *bpe) encode(dst []int32, piece string) []int32 {
-	if b.ignoreMerges {
+	if b.asBytes {
+		if b.whole && !b.ignoreMerges {
+			return b.encodeBytes(dst, piece)
+		}
+		if b.ignoreMerges {
+			if id, ok := b.ids[toByteChars(piece)]; ok {
+				return append(dst, id)
+			}
+		}
+		if b.whole {
+			return b.encodeBytes(dst, piece)
+		}
+		piece = toByteChars(piece)
+	} else if b.ignoreMerges || b.lines && strings.Trim(piece, "\n") == "" {
 		if id, ok := b.ids[piece]; ok {
 			return append(dst, id)
 		}
 	}
-	list := b.symbols(piece)
-	var q queue
-	offer := func(i int) {
-		if i < 0 || list[i].next < 0 {
-			return
-		}
-		l, r := list[i].id, list[list[i].next].id
-		if m, ok := b.ranks[[2]int32{l, r}]; ok {
-			heap.Push(&q, candidate{m.rank, i, l, r, m.into})
-		}
+	return b.ranks.join(dst, b.symbols(make([]int32, 0, len(piece)), piece))
+}
+
+func (b *bpe) encodeBytes(dst []int32, piece string) []int32 {
+	var few [fewSymbols]int32
+	symbols := few[:0]
+	if len(piece) > fewSymbols {
+		symbols = make([]int32, 0, len(piece))
 	}
-	for i := range list {
-		offer(i)
+	for i := range len(piece) {
+		symbols = append(symbols, b.byteIDs[piece[i]])
 	}
-	for q.Len() > 0 {
-		c := heap.Pop(&q).(candidate)
-		s := &list[c.at]
-		if s.id != c.left || s.next < 0 || list[s.next].id != c.right {
-			continue // one of the two was merged meanwhile
-		}
-		gone := s.next
-		s.id, s.next = c.into, list[gone].next
-		list[gone].id = -1
-		if s.next >= 0 {
-			list[s.next].prev = c.at
-		}
-		offer(s.prev)
-		offer(c.at)
-	}
-	if len(list) == 0 {
-		return dst
-	}
-	for i := 0; i >= 0; i = list[i].next {
-		dst = append(dst, list[i].id)
-	}
-	return dst
+	return b.ranks.join(dst, symbols)
 }
 
 // symbols are the characters of a piece: those of the vocabulary, else their
-// bytes where there are tokens for them, else the unknown token.
-func (b *bpe) symbols(piece string) []symbol {
-	var ids []int32
-	unknown := false
+// bytes where there are tokens for them, else the unknown token, one for each or
+// one for all in a row. A pending unknown token comes after the bytes of characters
+// that follow it, as in the tokenizers library.
+func (b *bpe) symbols(ids []int32, piece string) []int32 {
+	pending := false
 	for at := 0; at < len(piece); {
 		_, size := utf8.DecodeRuneInString(piece[at:])
 		char := piece[at : at+size]
 		at += size
 		if id, ok := b.ids[char]; ok {
-			ids, unknown = append(ids, id), false
+			if pending {
+				ids, pending = append(ids, b.unk), false
+			}
+			ids = append(ids, id)
 			continue
 		}
-		if b.bytes {
-			var all []int32
+		if b.bytes && b.hasBytes(char) {
 			for i := range len(char) {
-				if id := b.fallback[char[i]]; id >= 0 {
-					all = append(all, id)
-				}
+				ids = append(ids, b.fallback[char[i]])
 			}
-			if len(all) == len(char) {
-				ids, unknown = append(ids, all...), false
-				continue
-			}
+			continue
 		}
-		if b.unk >= 0 && !(b.fuse && unknown) {
+		if b.unk < 0 {
+			continue
+		}
+		if pending && !b.fuse {
 			ids = append(ids, b.unk)
 		}
-		unknown = b.unk >= 0
+		pending = true
 	}
-	list := make([]symbol, len(ids))
-	for i, id := range ids {
-		list[i] = symbol{id, i - 1, i + 1}
+	if pending {
+		ids = append(ids, b.unk)
 	}
-	if len(list) > 0 {
-		list[len(list)-1].next = -1
+	return ids
+}
+
+func (b *bpe) hasBytes(s string) bool {
+	for i := range len(s) {
+		if b.fallback[s[i]] < 0 {
+			return false
+		}
 	}
-	return list
+	return true
 }

@@ -8,7 +8,7 @@ import (
 // Byte-level vocabularies spell each byte as a printable character: those of
 // Latin-1 that print as themselves, the others from U+0100 on (GPT-2's table).
 var (
-	byteChars [256]rune
+	byteRunes [256]rune
 	charBytes = map[rune]byte{}
 )
 
@@ -19,7 +19,7 @@ func init() {
 		if !(r >= '!' && r <= '~' || r >= 0xA1 && r <= 0xAC || r >= 0xAE) {
 			r, next = next, next+1
 		}
-		byteChars[b], charBytes[r] = r, byte(b)
+		byteRunes[b], charBytes[r] = r, byte(b)
 	}
 }
 
@@ -27,7 +27,7 @@ func toByteChars(s string) string {
 	var b strings.Builder
 	b.Grow(2 * len(s))
 	for i := range len(s) {
-		b.WriteRune(byteChars[s[i]])
+		b.WriteRune(byteRunes[s[i]])
 	}
 	return b.String()
 }

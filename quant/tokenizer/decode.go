@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,6 +23,9 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 	}
 	if t.decode == nil {
 		return strings.Join(tokens, " ")
+	}
+	if len(tokens) == 0 {
+		return ""
 	}
 	for _, d := range t.decode {
 		tokens = d(tokens)
@@ -59,22 +63,19 @@ func (t *Tokenizer) parseDecoder(raw json.RawMessage) ([]decoder, error) {
 		t.spell.fallback = true
 		return one(byteFallback)
 	case "Fuse":
-		return one(func(tokens []string) []string { return []string{strings.Join(tokens, "")} })
+		return one(fuse)
 	case "Replace":
-		r := &replaced{}
-		if err := json.Unmarshal(raw, r); err != nil {
-			return nil, err
-		}
-		n, err := r.compile()
+		n, p, content, err := parseReplace(raw)
 		if err != nil {
 			return nil, err
 		}
-		if r.Content == " " && r.Pattern.String != nil {
-			t.spell.space = *r.Pattern.String
+		if content == " " && p.String != nil {
+			t.spell.space = *p.String
 		}
 		return one(func(tokens []string) []string {
+			var m matcher
 			for i := range tokens {
-				tokens[i] = n(tokens[i])
+				tokens[i] = n(&m, tokens[i])
 			}
 			return tokens
 		})
@@ -85,6 +86,9 @@ func (t *Tokenizer) parseDecoder(raw json.RawMessage) ([]decoder, error) {
 		}
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return nil, err
+		}
+		if utf8.RuneCountInString(s.Content) != 1 {
+			return nil, fmt.Errorf("content %q to strip is not one character", s.Content)
 		}
 		return one(func(tokens []string) []string {
 			for i, tok := range tokens {

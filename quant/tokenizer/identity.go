@@ -69,7 +69,7 @@ func (t *Tokenizer) seal(model []byte, rules []string) {
 	adds := slices.Clone(t.added)
 	slices.SortFunc(adds, func(a, b addedToken) int { return int(a.ID - b.ID) })
 	for _, a := range adds {
-		d.text(fmt.Sprintf("%d %q %t %t %t %t %t", a.ID, a.Content, a.SingleWord, a.LStrip, a.RStrip, a.Normalized, a.Special))
+		d.text(fmt.Sprintf("%d %q %t %t %t %t %t", a.ID, a.Content, a.SingleWord, a.LStrip, a.RStrip, a.normalized(), a.Special))
 	}
 	for _, r := range rules {
 		d.text(r)

@@ -2,66 +2,118 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
 // normalizer changes text before it is split.
-type normalizer func(string) string
+type normalizer func(m *matcher, s string) string
 
-func isSpace(r rune) bool { return unicode.Is(spaces, r) }
-
-// wordAlone says whether no letter, digit or underscore touches a part.
-func wordAlone(s string, from, to int) bool {
-	word := func(r rune, size int) bool {
-		return size > 0 && (r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r))
-	}
-	return !word(utf8.DecodeLastRuneInString(s[:from])) && !word(utf8.DecodeRuneInString(s[to:]))
+// plain is a normalizer that needs no matcher.
+func plain(f func(string) string) normalizer {
+	return func(_ *matcher, s string) string { return f(s) }
 }
 
-// replaced is a Replace of normalizers, splits and decoders.
-type replaced struct {
-	Pattern struct {
-		String *string `json:"String"`
-		Regex  *string `json:"Regex"`
-	} `json:"pattern"`
-	Content string `json:"content"`
+// finder finds the matches of a text or of a pattern.
+type finder struct {
+	text string
+	re   *pattern // nil: text
 }
 
-func (r *replaced) compile() (normalizer, error) {
-	if r.Pattern.String != nil {
-		old := *r.Pattern.String
-		return func(s string) string {
-			if old == "" {
-				return s
-			}
-			return strings.ReplaceAll(s, old, r.Content)
-		}, nil
+// next is the first match from a place on.
+func (f *finder) next(m *matcher, s string, at int) (start, end int, ok bool) {
+	if f.re != nil {
+		return f.re.find(m, s, at)
 	}
-	if r.Pattern.Regex == nil {
-		return nil, unknown("a pattern that is neither", "", "String", "Regex")
-	}
-	p, err := compile(*r.Pattern.Regex)
-	if err != nil {
-		return nil, err
-	}
-	return func(s string) string {
-		var b strings.Builder
-		for at := 0; at < len(s); {
-			if end, ok := p.match(s, at); ok && end > at {
-				b.WriteString(r.Content)
-				at = end
-				continue
-			}
-			_, size := utf8.DecodeRuneInString(s[at:])
-			b.WriteString(s[at : at+size])
-			at += size
+	i := strings.Index(s[at:], f.text)
+	return at + i, at + i + len(f.text), i >= 0
+}
+
+// each hands over what matches and what stands between, in order. An empty match
+// is one, and parts the text, but not directly after another match.
+func (f *finder) each(m *matcher, s string, do func(from, to int, match bool)) {
+	done := 0 // all before it is handed over
+	for at := 0; at <= len(s); {
+		start, end, ok := f.next(m, s, at)
+		if !ok {
+			break
 		}
+		if start == end && start == done && done > 0 {
+			at = max(at, start) + sizeAt(s, start)
+			continue
+		}
+		if start > done {
+			do(done, start, false)
+		}
+		do(start, end, true)
+		done, at = end, end
+		if start == end {
+			at += sizeAt(s, end)
+		}
+	}
+	if done < len(s) {
+		do(done, len(s), false)
+	}
+}
+
+// sizeAt is how far the next place is, also behind the end.
+func sizeAt(s string, at int) int {
+	n := 1
+	for at+n < len(s) && s[at+n]&0xC0 == 0x80 {
+		n++
+	}
+	return n
+}
+
+// patternField is a pattern as files have it: {"String": …} or {"Regex": …}.
+type patternField struct {
+	String *string `json:"String"`
+	Regex  *string `json:"Regex"`
+}
+
+func (p *patternField) finder() (*finder, error) {
+	switch {
+	case p.String != nil && *p.String == "":
+		return nil, fmt.Errorf("an empty text to look for is %w", ErrUnknown)
+	case p.String != nil:
+		return &finder{text: *p.String}, nil
+	case p.Regex == nil:
+		return nil, fmt.Errorf("a pattern that is neither String nor Regex is %w", ErrUnknown)
+	}
+	re, err := compile(*p.Regex)
+	return &finder{re: re}, err
+}
+
+// parseReplace reads a Replace of normalizers and decoders.
+func parseReplace(raw json.RawMessage) (normalizer, *patternField, string, error) {
+	var r struct {
+		Pattern patternField `json:"pattern"`
+		Content string       `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, nil, "", err
+	}
+	f, err := r.Pattern.finder()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if f.re == nil {
+		return plain(func(s string) string { return strings.ReplaceAll(s, f.text, r.Content) }), &r.Pattern, r.Content, nil
+	}
+	return func(m *matcher, s string) string {
+		var b strings.Builder
+		f.each(m, s, func(from, to int, match bool) {
+			if match {
+				b.WriteString(r.Content)
+			} else {
+				b.WriteString(s[from:to])
+			}
+		})
 		return b.String()
-	}, nil
+	}, &r.Pattern, r.Content, nil
 }
 
 func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
@@ -88,15 +140,26 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		}
 		return all, nil
 	case "NFC":
-		return one(norm.NFC.String)
+		return one(plain(composed(norm.NFC)))
 	case "NFD":
-		return one(norm.NFD.String)
+		return one(plain(composed(norm.NFD)))
 	case "NFKC":
-		return one(norm.NFKC.String)
+		return one(plain(composed(norm.NFKC)))
 	case "NFKD":
-		return one(norm.NFKD.String)
+		return one(plain(composed(norm.NFKD)))
 	case "Lowercase":
-		return one(strings.ToLower)
+		return one(plain(lower))
+	case "StripAccents":
+		return one(plain(func(s string) string {
+			return strings.Map(func(r rune) rune {
+				if unicode.Is(unicode.M, r) {
+					return -1
+				}
+				return r
+			}, s)
+		}))
+	case "ByteLevel":
+		return one(plain(toByteChars))
 	case "Prepend":
 		var p struct {
 			Prepend string `json:"prepend"`
@@ -104,18 +167,14 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		if err := json.Unmarshal(raw, &p); err != nil {
 			return nil, err
 		}
-		return one(func(s string) string {
+		return one(plain(func(s string) string {
 			if s == "" {
 				return s
 			}
 			return p.Prepend + s
-		})
+		}))
 	case "Replace":
-		r := &replaced{}
-		if err := json.Unmarshal(raw, r); err != nil {
-			return nil, err
-		}
-		n, err := r.compile()
+		n, _, _, err := parseReplace(raw)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +187,7 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return nil, err
 		}
-		return one(func(text string) string {
+		return one(plain(func(text string) string {
 			if s.Left {
 				text = strings.TrimLeftFunc(text, isSpace)
 			}
@@ -136,7 +195,12 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 				text = strings.TrimRightFunc(text, isSpace)
 			}
 			return text
-		})
+		}))
 	}
-	return nil, unknown("normalizer", name, "Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Prepend", "Replace", "Strip")
+	return nil, unknown("normalizer", name, "Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "ByteLevel", "Prepend", "Replace", "Strip")
+}
+
+// lower maps each rune by itself, whatever stands beside it, to all that it becomes.
+func lower(s string) string {
+	return strings.ToLower(strings.ReplaceAll(s, "\u0130", "i\u0307"))
 }

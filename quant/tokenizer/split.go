@@ -8,226 +8,151 @@ import (
 	"unicode/utf8"
 )
 
-// splitter cuts pieces into smaller ones; first says that the first piece begins
-// the text.
-type splitter func(pieces []string, first bool) []string
+// piece is handed over by a splitter: a part of a text, and whether it begins the
+// text.
+type piece func(s string, first bool)
+
+// splitter cuts a piece into smaller ones, in order.
+type splitter func(m *matcher, s string, first bool, emit piece)
 
 // gpt2Pattern is what ByteLevel splits by where use_regex is set.
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// each applies a cut to every piece.
-func each(cut func(s string, first bool) []string) splitter {
-	return func(pieces []string, first bool) []string {
-		var out []string
-		for i, p := range pieces {
-			out = append(out, cut(p, first && i == 0)...)
-		}
-		return out
-	}
-}
-
-// isolated cuts at matches, which become pieces of their own.
-func (p *pattern) isolated(s string) []string {
-	var out []string
-	from := 0
-	for at := 0; at < len(s); {
-		end, ok := p.match(s, at)
-		if !ok || end == at {
-			_, size := utf8.DecodeRuneInString(s[at:])
-			at += size
-			continue
-		}
-		if at > from {
-			out = append(out, s[from:at])
-		}
-		out = append(out, s[at:end])
-		at, from = end, end
-	}
-	if from < len(s) {
-		out = append(out, s[from:])
-	}
-	return out
-}
-
-func parseSplitter(raw json.RawMessage) ([]splitter, error) {
+// parseSplitter reads a pre-tokenizer. asBytes says that it ends with writing bytes as
+// characters, which is left to the model, so that it can keep words as they are.
+func parseSplitter(raw json.RawMessage) (list []splitter, asBytes bool, err error) {
 	name, err := kind(raw)
 	if err != nil || name == "" {
-		return nil, err
+		return nil, false, err
 	}
+	one := func(s splitter, err error) ([]splitter, bool, error) { return []splitter{s}, false, err }
 	switch name {
 	case "Sequence":
-		var s struct {
-			List []json.RawMessage `json:"pretokenizers"`
-		}
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return nil, err
-		}
-		var all []splitter
-		for _, r := range s.List {
-			n, err := parseSplitter(r)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, n...)
-		}
-		return all, nil
+		return parseSplitters(raw)
 	case "ByteLevel":
 		return parseByteLevel(raw)
 	case "Split":
-		return parseSplit(raw)
+		return one(parseSplit(raw))
 	case "Digits":
 		var d struct {
 			Individual bool `json:"individual_digits"`
 		}
 		if err := json.Unmarshal(raw, &d); err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		repeat := item{min: 1, max: -1, set: &class{tables: []*unicode.RangeTable{unicode.N}}}
+		how := contiguous
 		if d.Individual {
-			repeat.max = 1
+			how = isolated
 		}
-		p := &pattern{alts: [][]item{{repeat}}}
-		return []splitter{each(func(s string, _ bool) []string { return p.isolated(s) })}, nil
+		return one(cut(matching(&runeSet{tables: []*unicode.RangeTable{unicode.N}}), how, false), nil)
+	case "Punctuation":
+		p := struct {
+			Behavior string `json:"behavior"`
+		}{"Isolated"}
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return nil, false, err
+		}
+		how, err := behaviorNamed(p.Behavior)
+		return one(cut(matching(&runeSet{tables: []*unicode.RangeTable{unicode.P}, runes: []rune("$+<=>^`|~")}), how, false), err)
+	case "Whitespace":
+		f, err := (&patternField{Regex: &whitespacePattern}).finder()
+		return one(cut(f, removed, true), err)
+	case "WhitespaceSplit":
+		return one(cut(matching(spaceSet), removed, false), nil)
+	case "CharDelimiterSplit":
+		var d struct {
+			Delimiter string `json:"delimiter"`
+		}
+		if err := json.Unmarshal(raw, &d); err != nil {
+			return nil, false, err
+		}
+		if utf8.RuneCountInString(d.Delimiter) != 1 {
+			return nil, false, fmt.Errorf("delimiter %q is not one character", d.Delimiter)
+		}
+		return one(cut(&finder{text: d.Delimiter}, removed, false), nil)
 	case "Metaspace":
-		return parseMetaspace(raw)
+		return one(parseMetaspace(raw))
 	}
-	return nil, unknown("pre-tokenizer", name, "Sequence", "ByteLevel", "Split", "Digits", "Metaspace")
+	return nil, false, unknown("pre-tokenizer", name, "Sequence", "ByteLevel", "Split", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit", "Metaspace")
 }
 
-func parseByteLevel(raw json.RawMessage) ([]splitter, error) {
+var whitespacePattern = `\w+|[^\w\s]+`
+
+// matching finds one rune of a set.
+func matching(set *runeSet) *finder {
+	seq := []item{{min: 1, max: 1, set: set.settle()}}
+	prog := []inst{{op: opSet, set: set}, {op: opMatch}}
+	return &finder{re: &pattern{alts: []alternative{{prog: prog, first: firstBytes(seq)}}}}
+}
+
+func parseSplitters(raw json.RawMessage) (all []splitter, asBytes bool, err error) {
+	var s struct {
+		List []json.RawMessage `json:"pretokenizers"`
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, false, err
+	}
+	for _, r := range s.List {
+		if asBytes { // more is cut after it: written out now
+			all = append(all, byteChars)
+		}
+		var n []splitter
+		if n, asBytes, err = parseSplitter(r); err != nil {
+			return nil, false, err
+		}
+		all = append(all, n...)
+	}
+	return all, asBytes, nil
+}
+
+// byteChars writes bytes as characters.
+func byteChars(_ *matcher, s string, first bool, emit piece) { emit(toByteChars(s), first) }
+
+func parseByteLevel(raw json.RawMessage) ([]splitter, bool, error) {
 	b := struct {
 		Prefix bool `json:"add_prefix_space"`
 		Regex  bool `json:"use_regex"`
 	}{true, true}
 	if err := json.Unmarshal(raw, &b); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	p, err := compile(gpt2Pattern)
-	if err != nil {
-		return nil, err
+	var all []splitter
+	if b.Prefix {
+		all = append(all, func(_ *matcher, s string, first bool, emit piece) {
+			if !strings.HasPrefix(s, " ") {
+				s = " " + s
+			}
+			emit(s, first)
+		})
 	}
-	return []splitter{each(func(s string, _ bool) []string {
-		if b.Prefix && !strings.HasPrefix(s, " ") {
-			s = " " + s
+	if b.Regex {
+		p, err := compile(gpt2Pattern)
+		if err != nil {
+			return nil, false, err
 		}
-		parts := []string{s}
-		if b.Regex {
-			parts = p.isolated(s)
-		}
-		for i := range parts {
-			parts[i] = toByteChars(parts[i])
-		}
-		return parts
-	})}, nil
+		all = append(all, cut(&finder{re: p}, isolated, false))
+	}
+	return all, true, nil
 }
 
-func parseSplit(raw json.RawMessage) ([]splitter, error) {
+func parseSplit(raw json.RawMessage) (splitter, error) {
 	var s struct {
-		replaced
-		Behavior string `json:"behavior"`
-		Invert   bool   `json:"invert"`
+		Pattern  patternField `json:"pattern"`
+		Behavior string       `json:"behavior"`
+		Invert   bool         `json:"invert"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, err
 	}
-	var p *pattern
-	switch {
-	case s.Pattern.String != nil && *s.Pattern.String != "":
-		p = literal(*s.Pattern.String)
-	case s.Pattern.Regex != nil:
-		var err error
-		if p, err = compile(*s.Pattern.Regex); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, fmt.Errorf("a split without a pattern")
+	f, err := s.Pattern.finder()
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case s.Behavior == "Isolated", s.Behavior == "Removed" && s.Invert:
-		// Inverted and removed, what matches stays and the rest goes.
-		drop := s.Invert
-		return []splitter{each(func(text string, _ bool) []string { return p.cut(text, drop) })}, nil
-	case s.Behavior == "MergedWithPrevious" && !s.Invert:
-		return []splitter{each(func(text string, _ bool) []string { return p.mergedWithPrevious(text) })}, nil
-	case s.Behavior == "MergedWithNext" && !s.Invert:
-		return []splitter{each(func(text string, _ bool) []string { return p.mergedWithNext(text) })}, nil
-	}
-	what := s.Behavior
-	if s.Invert {
-		what += ", inverted"
-	}
-	return nil, unknown("split behaviour", what, "Isolated", "Removed, inverted", "MergedWithPrevious", "MergedWithNext")
+	how, err := behaviorNamed(s.Behavior)
+	return cut(f, how, s.Invert), err
 }
 
-// literal matches a text.
-func literal(text string) *pattern {
-	var seq []item
-	for _, r := range text {
-		seq = append(seq, item{min: 1, max: 1, set: &class{runes: []rune{r}}})
-	}
-	return &pattern{alts: [][]item{seq}}
-}
-
-// cut is isolated, without what does not match where drop is set.
-func (p *pattern) cut(s string, drop bool) []string {
-	if !drop {
-		return p.isolated(s)
-	}
-	var out []string
-	for at := 0; at < len(s); {
-		end, ok := p.match(s, at)
-		if !ok || end == at {
-			_, size := utf8.DecodeRuneInString(s[at:])
-			at += size
-			continue
-		}
-		out = append(out, s[at:end])
-		at = end
-	}
-	return out
-}
-
-func (p *pattern) mergedWithPrevious(s string) []string {
-	var out []string
-	from := 0
-	for at := 0; at < len(s); {
-		end, ok := p.match(s, at)
-		if !ok || end == at {
-			_, size := utf8.DecodeRuneInString(s[at:])
-			at += size
-			continue
-		}
-		out = append(out, s[from:end])
-		at, from = end, end
-	}
-	if from < len(s) {
-		out = append(out, s[from:])
-	}
-	return out
-}
-
-func (p *pattern) mergedWithNext(s string) []string {
-	var out []string
-	from := 0
-	for at := 0; at < len(s); {
-		end, ok := p.match(s, at)
-		if !ok || end == at {
-			_, size := utf8.DecodeRuneInString(s[at:])
-			at += size
-			continue
-		}
-		if at > from {
-			out = append(out, s[from:at])
-		}
-		at, from = end, at
-	}
-	if from < len(s) {
-		out = append(out, s[from:])
-	}
-	return out
-}
-
-func parseMetaspace(raw json.RawMessage) ([]splitter, error) {
+func parseMetaspace(raw json.RawMessage) (splitter, error) {
 	m := struct {
 		Replacement string `json:"replacement"`
 		Prepend     string `json:"prepend_scheme"`
@@ -237,26 +162,32 @@ func parseMetaspace(raw json.RawMessage) ([]splitter, error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, err
 	}
-	if m.Prepend == "" { // the older form
+	switch { // add_prefix_space is the older form
+	case m.AddPrefix != nil && !*m.AddPrefix && m.Prepend != "" && m.Prepend != "never":
+		return nil, fmt.Errorf("add_prefix_space false and prepend_scheme %q contradict each other", m.Prepend)
+	case m.AddPrefix != nil && !*m.AddPrefix:
+		m.Prepend = "never"
+	case m.Prepend == "":
 		m.Prepend = "always"
-		if m.AddPrefix != nil && !*m.AddPrefix {
-			m.Prepend = "never"
-		}
 	}
 	switch m.Prepend {
 	case "always", "first", "never":
 	default:
 		return nil, unknown("prepend_scheme", m.Prepend, "always", "first", "never")
 	}
-	p := literal(m.Replacement)
-	return []splitter{each(func(s string, first bool) []string {
+	if utf8.RuneCountInString(m.Replacement) != 1 {
+		return nil, fmt.Errorf("replacement %q is not one character", m.Replacement)
+	}
+	next := cut(&finder{text: m.Replacement}, mergedWithNext, false)
+	return func(mm *matcher, s string, first bool, emit piece) {
 		s = strings.ReplaceAll(s, " ", m.Replacement)
 		if !strings.HasPrefix(s, m.Replacement) && (m.Prepend == "always" || m.Prepend == "first" && first) {
 			s = m.Replacement + s
 		}
 		if !m.Split {
-			return []string{s}
+			emit(s, first)
+			return
 		}
-		return p.mergedWithNext(s)
-	})}, nil
+		next(mm, s, first, emit)
+	}, nil
 }

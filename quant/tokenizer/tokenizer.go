@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"sync"
 )
 
 // ErrUnknown is wrapped by errors about parts of a tokenizer.json that are not
@@ -17,7 +17,9 @@ type Tokenizer struct {
 	vocab  []string // by id; "" where an id is free
 	ids    map[string]int32
 	model  encoder
-	added  []addedToken // the longest first
+	added  []addedToken
+	raw    search // added tokens that are looked for in the text as it is
+	normal search // and in normalized text
 	norms  []normalizer
 	splits []splitter
 	post   []templatePart
@@ -30,26 +32,19 @@ type Tokenizer struct {
 	identity string
 	rules    []string // the parts that are told by their text, for Differences
 	sum      []byte   // of the model
-}
+	notes    []string // see Notes
 
-// encoder is a model: it turns one piece of normalized, split text into ids.
-type encoder interface {
-	encode(dst []int32, piece string) []int32
-}
+	longestFirst bool // added tokens are cut out as llama.cpp does: the longest first, wherever it stands
+	prefixSpace  bool // then, and with longestFirst, parts that follow one get a space before them
 
-// addedToken is found in the text as it is.
-type addedToken struct {
-	ID         int32  `json:"id"`
-	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"`
-	LStrip     bool   `json:"lstrip"`
-	RStrip     bool   `json:"rstrip"`
-	Normalized bool   `json:"normalized"`
-	Special    bool   `json:"special"`
+	pool sync.Pool // of *scratch
 }
 
 // file is a tokenizer.json. What has a type of its own stays raw.
 type file struct {
+	Truncation *struct {
+		MaxLength int `json:"max_length"`
+	} `json:"truncation"`
 	AddedTokens   []addedToken    `json:"added_tokens"`
 	Normalizer    json.RawMessage `json:"normalizer"`
 	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
@@ -77,7 +72,7 @@ func Parse(data []byte) (*Tokenizer, error) {
 		{"model", func() error { return t.parseModel(f.Model) }},
 		{"added_tokens", func() error { return t.parseAdded(f.AddedTokens) }},
 		{"normalizer", func() (err error) { t.norms, err = parseNormalizer(f.Normalizer); return }},
-		{"pre_tokenizer", func() (err error) { t.splits, err = parseSplitter(f.PreTokenizer); return }},
+		{"pre_tokenizer", func() error { return t.parsePre(f.PreTokenizer) }},
 		{"post_processor", func() (err error) { t.post, err = t.parsePost(f.PostProcessor); return }},
 		{"decoder", func() (err error) { t.decode, err = t.parseDecoder(f.Decoder); return }},
 	} {
@@ -85,6 +80,10 @@ func Parse(data []byte) (*Tokenizer, error) {
 			return nil, fmt.Errorf("tokenizer.json: %s: %w", step.name, err)
 		}
 	}
+	if f.Truncation != nil {
+		t.notes = append(t.notes, fmt.Sprintf("tokenizer.json has a truncation to %d tokens baked in, which is for batches and is ignored here; a server that heeds it cuts longer prompts", f.Truncation.MaxLength))
+	}
+	t.index()
 	t.seal(t.sum, []string{canonical(f.Normalizer), canonical(f.PreTokenizer), canonical(f.PostProcessor)})
 	return t, nil
 }
@@ -114,31 +113,35 @@ func (t *Tokenizer) setToken(token string, id int32) error {
 	if id < 0 || id >= maxVocab {
 		return fmt.Errorf("token %q has id %d, outside 0 to %d", token, id, maxVocab-1)
 	}
-	for int(id) >= len(t.vocab) {
-		t.vocab = append(t.vocab, "")
+	if int(id) >= len(t.vocab) {
+		t.vocab = append(t.vocab, make([]string, int(id)+1-len(t.vocab))...)
+	}
+	if old := t.vocab[id]; old != "" && old != token {
+		return fmt.Errorf("id %d is both %q and %q", id, old, token)
 	}
 	t.vocab[id] = token
 	t.ids[token] = id
 	return nil
 }
 
-func (t *Tokenizer) parseAdded(list []addedToken) error {
-	for _, a := range list {
-		if a.Content == "" {
-			return errors.New("an added token without content")
-		}
-		if err := t.setToken(a.Content, a.ID); err != nil {
-			return err
-		}
-		t.adds[a.ID] = true
-		if a.Special {
-			t.silent[a.ID] = true
-		}
+// parsePre reads the pre-tokenizer. Where it ends with writing bytes as characters,
+// a BPE model does that.
+func (t *Tokenizer) parsePre(raw json.RawMessage) error {
+	splits, asBytes, err := parseSplitter(raw)
+	if err != nil {
+		return err
 	}
-	t.added = slices.Clone(list)
-	slices.SortStableFunc(t.added, func(a, b addedToken) int { return len(b.Content) - len(a.Content) })
+	if b, ok := t.model.(*bpe); ok {
+		b.asBytes = asBytes
+	} else if asBytes {
+		splits = append(splits, byteChars)
+	}
+	t.splits = splits
 	return nil
 }
+
+// Notes are what a file has that does not change ids here: truncation, which is for batches.
+func (t *Tokenizer) Notes() []string { return t.notes }
 
 // Vocab is one more than the largest id.
 func (t *Tokenizer) Vocab() int { return len(t.vocab) }
@@ -159,83 +162,3 @@ func (t *Tokenizer) ID(token string) (int32, bool) {
 
 // Special says whether an id is a special token.
 func (t *Tokenizer) Special(id int32) bool { return t.silent[id] }
-
-// Encode turns text into ids. special adds what the template puts around a text.
-func (t *Tokenizer) Encode(text string, special bool) []int32 {
-	var ids []int32
-	t.split(text, false, func(part string, id int32) {
-		if id >= 0 {
-			ids = append(ids, id)
-			return
-		}
-		first := len(part) == len(text) || strings.HasPrefix(text, part) && len(ids) == 0
-		for _, n := range t.norms {
-			part = n(part)
-		}
-		t.split(part, true, func(part string, id int32) {
-			if id >= 0 {
-				ids = append(ids, id)
-				return
-			}
-			pieces := []string{part}
-			for _, s := range t.splits {
-				pieces = s(pieces, first)
-			}
-			for _, p := range pieces {
-				if p != "" {
-					ids = t.model.encode(ids, p)
-				}
-			}
-			first = false
-		})
-	})
-	if !special || t.post == nil {
-		return ids
-	}
-	var out []int32
-	for _, p := range t.post {
-		if p.text {
-			out = append(out, ids...)
-		}
-		out = append(out, p.ids...)
-	}
-	return out
-}
-
-// split finds added tokens, of those that start first the longest, and hands
-// over what stands between.
-func (t *Tokenizer) split(text string, normalized bool, emit func(part string, id int32)) {
-	from := 0
-	for at := 0; at < len(text); {
-		a := t.addedAt(text, at, normalized)
-		if a == nil {
-			at++
-			continue
-		}
-		start, end := at, at+len(a.Content)
-		if a.LStrip {
-			start = from + len(strings.TrimRightFunc(text[from:start], isSpace))
-		}
-		if a.RStrip {
-			end = len(text) - len(strings.TrimLeftFunc(text[end:], isSpace))
-		}
-		if start > from {
-			emit(text[from:start], -1)
-		}
-		emit("", a.ID)
-		at, from = end, end
-	}
-	if from < len(text) {
-		emit(text[from:], -1)
-	}
-}
-
-func (t *Tokenizer) addedAt(text string, at int, normalized bool) *addedToken {
-	for i := range t.added {
-		a := &t.added[i]
-		if a.Normalized == normalized && strings.HasPrefix(text[at:], a.Content) && (!a.SingleWord || wordAlone(text, at, at+len(a.Content))) {
-			return a
-		}
-	}
-	return nil
-}

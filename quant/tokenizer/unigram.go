@@ -25,7 +25,7 @@ type unigram struct {
 const unkPenalty = 10
 
 func (t *Tokenizer) parseUnigram(raw json.RawMessage, unk *int32, bytes bool) error {
-	var vocab [][2]json.RawMessage
+	var vocab [][]json.RawMessage
 	if err := json.Unmarshal(raw, &vocab); err != nil {
 		return fmt.Errorf("vocab: %w", err)
 	}
@@ -33,6 +33,9 @@ func (t *Tokenizer) parseUnigram(raw json.RawMessage, unk *int32, bytes bool) er
 	for i, v := range vocab {
 		var token string
 		var score float64
+		if len(v) != 2 {
+			return fmt.Errorf("vocab entry %d has %d parts, want a token and its score", i, len(v))
+		}
 		if err := errors.Join(json.Unmarshal(v[0], &token), json.Unmarshal(v[1], &score)); err != nil {
 			return fmt.Errorf("vocab entry %d: %w", i, err)
 		}
@@ -45,12 +48,13 @@ func (t *Tokenizer) parseUnigram(raw json.RawMessage, unk *int32, bytes bool) er
 		u.unkScore = min(u.unkScore, score)
 	}
 	u.unkScore -= unkPenalty
-	if unk != nil {
-		if *unk < 0 || int(*unk) >= len(vocab) {
-			return fmt.Errorf("unk_id %d is outside the vocabulary of %d", *unk, len(vocab))
-		}
-		u.unk = *unk
+	switch {
+	case unk == nil:
+		return fmt.Errorf("a Unigram without unk_id, whose unknown characters are errors, is %w", ErrUnknown)
+	case *unk < 0 || int(*unk) >= len(vocab):
+		return fmt.Errorf("unk_id %d is outside the vocabulary of %d", *unk, len(vocab))
 	}
+	u.unk = *unk
 	for i := range u.fallback {
 		id, ok := u.ids[fmt.Sprintf("<0x%02X>", i)]
 		if !ok {
@@ -102,32 +106,35 @@ func (u *unigram) encode(dst []int32, piece string) []int32 {
 		}
 		at += size
 	}
-	var parts []node
+	var ends []int
 	for end := len(piece); end > 0; end = nodes[end].from {
-		n := nodes[end]
-		n.score = float64(end)
-		parts = append(parts, n)
+		ends = append(ends, end)
 	}
-	unknown := false
-	for i := len(parts) - 1; i >= 0; i-- {
-		n := parts[i]
-		if n.id != u.unk || u.unk < 0 {
-			if n.id >= 0 {
-				dst = append(dst, n.id)
-			}
-			unknown = false
-			continue
+	// Unknown characters in a row are one piece, and may be bytes.
+	from := 0 // of the unknown ones
+	for i := len(ends) - 1; i >= 0; i-- {
+		n := nodes[ends[i]]
+		if n.id != u.unk {
+			dst = u.unknown(dst, piece[from:n.from])
+			dst = append(dst, n.id)
+			from = ends[i]
 		}
-		if all, ok := u.asBytes(piece[n.from:int(n.score)]); ok {
-			dst, unknown = append(dst, all...), false
-			continue
-		}
-		if !unknown {
-			dst = append(dst, u.unk)
-		}
-		unknown = true
 	}
-	return dst
+	return u.unknown(dst, piece[from:])
+}
+
+// unknown appends a run of characters without tokens.
+func (u *unigram) unknown(dst []int32, s string) []int32 {
+	if s == "" {
+		return dst
+	}
+	if id, ok := u.ids[s]; ok {
+		return append(dst, id)
+	}
+	if all, ok := u.asBytes(s); ok {
+		return append(dst, all...)
+	}
+	return append(dst, u.unk)
 }
 
 func (u *unigram) asBytes(s string) ([]int32, bool) {
