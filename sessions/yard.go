@@ -59,6 +59,7 @@ type MeasureRequest struct {
 	Keep       string   // of each candidate also one that has these tensors from the reference
 	HeadFrom   string   // spec: of each candidate also one with this one's head
 	BodyFrom   string   // spec: of each candidate also one with this one's embedding and layers
+	AsStored   bool     // do not undo orders of rows that differ from the reference's
 	Attribute  bool     // of each candidate also those that have one group of tensors of it alone
 	Targets    string
 	Calib      []string // what candidates were calibrated on: text that is in a corpus too is refused

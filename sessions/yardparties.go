@@ -34,7 +34,7 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 			err = errors.Join(err, p.close())
 		}
 	}()
-	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4}
+	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4, Recover: !r.AsStored, Export: newestExport}
 	if p.ref, err = candidate.Open(ctx, path, o); err != nil {
 		return p, err
 	}
@@ -136,8 +136,35 @@ func (p *parties) derive(ctx context.Context, r *MeasureRequest, o candidate.Opt
 				return err
 			}
 		}
+		if !r.Attribute {
+			continue
+		}
+		parts, err := candidate.Parts(p.ref, c)
+		if err != nil {
+			return err
+		}
+		for _, part := range parts {
+			k, err := candidate.Only(p.ref, c, part)
+			if err := row(i, "only "+part.Name, part.Name, k, err); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// newestExport is where the newest whole export of a session lies.
+func newestExport(ctx context.Context, session string) (string, error) {
+	l, err := loadFile(ctx, session)
+	if err != nil {
+		return "", err
+	}
+	for _, x := range slices.Backward(l.st.Exports) {
+		if x.State == ExportWhole {
+			return x.Place(), nil
+		}
+	}
+	return "", &FileError{Path: session, Reason: "holds no whole export: quantize with --out makes one"}
 }
 
 // texts loads corpora; for evaluation, with none named, the embedded ones.
