@@ -42,7 +42,8 @@ type ggufInfo struct {
 	decode       func(dst []float32, src []byte) // one block; nil where elements are no weights
 }
 
-var ggufTypes = map[GGUFType]ggufInfo{
+// ggufTypes are the known types by their numbers; others have no name.
+var ggufTypes = [...]ggufInfo{
 	GGUFF32:   {"F32", 1, 4, func(d []float32, s []byte) { d[0] = math.Float32frombits(binary.LittleEndian.Uint32(s)) }},
 	GGUFF16:   {"F16", 1, 2, func(d []float32, s []byte) { d[0] = half(s) }},
 	GGUFBF16:  {"BF16", 1, 2, func(d []float32, s []byte) { d[0] = BF16ToF32(binary.LittleEndian.Uint16(s)) }},
@@ -66,44 +67,66 @@ var ggufTypes = map[GGUFType]ggufInfo{
 	GGUFMXFP4: {"MXFP4", 32, 17, decodeGGUFMXFP4},
 }
 
+// info describes a type that is known.
+func (t GGUFType) info() (i ggufInfo, known bool) {
+	if int64(t) < int64(len(ggufTypes)) {
+		i = ggufTypes[t]
+	}
+	return i, i.block > 0
+}
+
 // String is the type's name, or its number where it is not known.
 func (t GGUFType) String() string {
-	if i, ok := ggufTypes[t]; ok {
+	if i, ok := t.info(); ok {
 		return i.name
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
 // Known says whether the type is known.
-func (t GGUFType) Known() bool { _, ok := ggufTypes[t]; return ok }
+func (t GGUFType) Known() bool { _, ok := t.info(); return ok }
 
 // Block is how many elements along a row are stored together, and in how many
 // bytes; 0 and 0 for an unknown type.
 func (t GGUFType) Block() (elements, bytes int) {
-	i := ggufTypes[t]
+	i, _ := t.info()
 	return i.block, i.bytes
 }
 
 // Decodes says whether DecodeGGUF can make weights of the type.
-func (t GGUFType) Decodes() bool { return ggufTypes[t].decode != nil }
+func (t GGUFType) Decodes() bool { i, _ := t.info(); return i.decode != nil }
 
 // DecodeGGUF decodes len(dst) elements, which src must hold exactly. Products
 // are taken in f32, (d·scale)·q and then minus the minimum, as gguf-py does.
 func DecodeGGUF(dst []float32, t GGUFType, src []byte) error {
-	i, ok := ggufTypes[t]
+	i, err := t.decoder(dst, src)
+	if err != nil {
+		return err
+	}
+	i.blocks(dst, src)
+	return nil
+}
+
+// decoder is the type's description, where src holds len(dst) elements of it.
+func (t GGUFType) decoder(dst []float32, src []byte) (ggufInfo, error) {
+	i, ok := t.info()
 	switch {
 	case !ok || i.decode == nil:
-		return fmt.Errorf("kernels: GGUF %s cannot be decoded", t)
+		return i, fmt.Errorf("kernels: GGUF %s cannot be decoded", t)
 	case len(dst)%i.block != 0:
-		return fmt.Errorf("kernels: %d elements are no whole blocks of %d of GGUF %s", len(dst), i.block, t)
-	case len(dst)/i.block*i.bytes != len(src):
-		return fmt.Errorf("kernels: %d bytes for %d elements of GGUF %s, want %d", len(src), len(dst), t, len(dst)/i.block*i.bytes)
+		return i, fmt.Errorf("kernels: %d elements are no whole blocks of %d of GGUF %s", len(dst), i.block, t)
+	case len(src)%i.bytes != 0 || len(dst)/i.block != len(src)/i.bytes:
+		return i, fmt.Errorf("kernels: %d bytes for %d elements of GGUF %s, want %d", len(src), len(dst), t, len(dst)/i.block*i.bytes)
 	}
+	return i, nil
+}
+
+// blocks decodes one block after the other.
+func (i ggufInfo) blocks(dst []float32, src []byte) {
 	for len(dst) > 0 {
 		i.decode(dst[:i.block:i.block], src[:i.bytes:i.bytes])
 		dst, src = dst[i.block:], src[i.bytes:]
 	}
-	return nil
 }
 
 func half(s []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(s)) }

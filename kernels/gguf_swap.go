@@ -14,7 +14,7 @@ var ggufHalves = map[GGUFType][]int{
 // the f16 fields within blocks, and elements of two, four or eight bytes. Bit
 // fields of Q5_0 and Q5_1 are bytes in every file.
 func SwapGGUF(t GGUFType, raw []byte) error {
-	i, ok := ggufTypes[t]
+	i, ok := t.info()
 	if !ok || len(raw)%i.bytes != 0 {
 		return fmt.Errorf("kernels: blocks of GGUF %s cannot be turned", t)
 	}

@@ -18,6 +18,7 @@ type Set struct {
 	nvfp4Encode func(j *nvfp4Job, src, scales, codes []byte)                         // see nvfp4EncodeRef
 
 	rows    *rowKernels
+	gguf    []ggufBlocks // by type; one without a kernel is decoded by the definition
 	blocks  blockKernels
 	gemm    gemmKernels
 	convert convertKernels
