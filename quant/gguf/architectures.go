@@ -1,5 +1,7 @@
 package gguf
 
+import "fmt"
+
 // llamaConfig: with experts it is Mixtral.
 func llamaConfig(m *metadata, c config) {
 	c["model_type"], c["hidden_act"], c["intermediate_size"] = "llama", "silu", m.need("feed_forward_length")
@@ -72,8 +74,11 @@ func glm4MoEConfig(m *metadata, c config) {
 // of heads as they are, later ones those of attention over the latent beside them.
 func deepSeekConfig(m *metadata, c config) {
 	sigmoidConfig(m, c)
+	dense, _ := c["first_k_dense_replace"].(int)
 	if _, stated := m.one("expert_gating_func"); !stated {
-		m.refuse("deepseek2.expert_gating_func is absent: a DeepSeek-V2, which has no forward pass here")
+		if _, corrected := m.f.Lookup(fmt.Sprintf("blk.%d.exp_probs_b.bias", dense)); !corrected {
+			m.refuse("deepseek2.expert_gating_func is absent, and experts have no bias: a DeepSeek-V2, which has no forward pass here")
+		}
 	}
 	m.gating(sigmoid)
 	heads := m.need("attention.head_count")

@@ -73,7 +73,7 @@ func (r llama3) at(w float64) float64 {
 
 // llama3Of finds the parameters, and holds them against all divisors.
 func llama3Of(divisors []float32, theta float64) (llama3, bool) {
-	r := llama3{factor: float64(slices.Max(divisors)), low: 1, high: 4, original: 8192}
+	r := llama3{factor: float64(slices.Max(divisors))}
 	if r.factor <= 1 || slices.Min(divisors) < 1 {
 		return r, false
 	}
@@ -89,18 +89,22 @@ func llama3Of(divisors []float32, theta float64) (llama3, bool) {
 		x, y := 1/wave(i), (1/float64(d)-1/r.factor)/(1-1/r.factor)
 		n, sx, sy, sxx, sxy = n+1, sx+x, sy+y, sxx+x*x, sxy+x*y
 	}
-	tries := []llama3{r}
+	// Too few divisors between the bounds leave more than one rule: that of the
+	// released models, with high = 4, is taken, which gives the same divisors.
+	var tries []llama3
 	if n >= 2 && n*sxx > sx*sx {
 		a := (n*sxy - sx*sy) / (n*sxx - sx*sx)
-		b := (a*sx - sy) / n
-		if b > 0 && a > 0 {
-			r.original, r.high = a/b, 1+1/b
-			tries = append(tries, r, llama3{r.factor, 1, math.Round(r.high*8) / 8, math.Round(r.original)})
+		if b := (a*sx - sy) / n; b > 0 && a > 0 {
+			tries = append(tries, llama3{r.factor, 1, math.Round((1+1/b)*8) / 8, math.Round(a / b)}, llama3{r.factor, 1, 1 + 1/b, math.Round(a / b)})
 		}
 	}
-	slices.Reverse(tries) // round numbers first
+	if n >= 1 && sx > 0 {
+		tries = append(tries, llama3{r.factor, 1, 4, math.Round(3 * (sy + n/3) / sx)})
+	} else if first := slices.Index(divisors, float32(r.factor)); first > 0 {
+		tries = append(tries, llama3{r.factor, 1, 4, math.Round(math.Sqrt(4 * wave(first-1) * wave(first)))})
+	}
 	for _, t := range tries {
-		if t.high > t.low && t.original >= 1 && t.original < maxCount && t.original == math.Round(t.original) && t.meets(divisors, wave) {
+		if t.high > t.low && t.original >= 1 && t.original < maxCount && t.meets(divisors, wave) {
 			return t, true
 		}
 	}
