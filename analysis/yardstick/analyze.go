@@ -21,7 +21,7 @@ const (
 // buckets are the upper ends of the confidence buckets: the probability of the
 // reference's first choice. Each begins where the one before it ends, which it
 // does not hold; the last holds 1.
-var buckets = [...]float64{0.3, 0.6, 0.9, 0.99, math.Inf(1)}
+var buckets = [...]float32{0.3, 0.6, 0.9, 0.99, 2}
 
 var bucketNames = [...]string{"p < 0.3", "0.3 – 0.6", "0.6 – 0.9", "0.9 – 0.99", "p ≥ 0.99"}
 
@@ -83,6 +83,7 @@ type table struct {
 	bucket    []uint8
 	class     []uint8 // tokenizer.Classes, len of it where it is not known
 	place     []uint8
+	refP      []float64 // the reference's probability of the next token
 	places    int
 	width     int     // positions of a bin
 	strata    [][]int // chunks by corpus
@@ -144,6 +145,7 @@ func (s *Setup) check(c *Chunk) error {
 // sort says of every position to which bucket, class and bin it belongs.
 func (t *table) sort() {
 	t.bucket, t.class, t.place = make([]uint8, t.positions), make([]uint8, t.positions), make([]uint8, t.positions)
+	t.refP = make([]float64, t.positions)
 	class := t.s.classes()
 	inParallel(len(t.chunks), runtime.GOMAXPROCS(0), func(k int) {
 		c := t.chunks[k]
@@ -153,8 +155,9 @@ func (t *table) sort() {
 		}
 		for i := range c.Ref {
 			at := t.first[k] + i
+			t.refP[at] = math.Exp(-c.Ref[i].NLL)
 			b := 0
-			for b < len(buckets)-1 && float64(c.Ref[i].MaxP) >= buckets[b] {
+			for b < len(buckets)-1 && c.Ref[i].MaxP >= buckets[b] {
 				b++
 			}
 			t.bucket[at] = uint8(b)

@@ -21,23 +21,22 @@ type sums struct {
 	dp2       float64
 }
 
-func (s *sums) add(r *Row, p *RefRow) {
-	s.n++
+// sumsOf are those of one position, refP being the reference's probability of the
+// next token.
+func sumsOf(r *Row, p *RefRow, refP float64) sums {
+	s := sums{n: 1, reverse: r.Reverse, nll: r.NLL, ref: p.NLL}
 	if !math.IsInf(r.KL, 1) {
-		s.finite++
-		s.kl += r.KL
+		s.finite, s.kl = 1, r.KL
 	}
-	s.reverse += r.Reverse
 	if r.Top == p.Top {
-		s.top++
+		s.top = 1
 	}
-	s.nll += r.NLL
-	s.ref += p.NLL
 	if r.NLL != p.NLL { // both may be infinite
-		s.delta += r.NLL - p.NLL
+		s.delta = r.NLL - p.NLL
 	}
-	d := math.Exp(-r.NLL) - math.Exp(-p.NLL)
-	s.dp2 += d * d
+	d := math.Exp(-r.NLL) - refP
+	s.dp2 = d * d
+	return s
 }
 
 func (s *sums) join(o *sums) {
@@ -101,16 +100,17 @@ func (s *set) reset(chunks int) {
 	s.keys, s.nan, s.infinite = s.keys[:0], 0, 0
 }
 
-func (s *set) add(chunk int, r *Row, p *RefRow) {
-	if r.nan() {
+// add takes in a position with its key, or one without figures.
+func (s *set) add(chunk int, x *sums, key uint64) {
+	if x.n == 0 {
 		s.nan++
 		return
 	}
-	if math.IsInf(r.KL, 1) {
+	if x.finite == 0 {
 		s.infinite++
 	}
-	s.keys = append(s.keys, math.Float64bits(max(r.KL, 0)))
-	s.by[chunk].add(r, p)
+	s.keys = append(s.keys, key)
+	s.by[chunk].join(x)
 }
 
 // nan says that a position has no figures.
@@ -136,12 +136,17 @@ func (t *table) result(w *work, candidate int) Result {
 		from, nan, infinite := len(w.all.keys), w.all.nan, w.all.infinite
 		for i := range rows {
 			at := t.first[k] + i
-			r, p := &rows[i], &c.Ref[i]
-			w.all.add(k, r, p)
-			w.bucket[t.bucket[at]].add(k, r, p)
-			w.class[t.class[at]].add(k, r, p)
-			w.place[t.place[at]].add(k, r, p)
-			out.Histogram.add(r.KL)
+			r := &rows[i]
+			var x sums
+			if !r.nan() {
+				x = sumsOf(r, &c.Ref[i], t.refP[at])
+				out.Histogram.add(r.KL)
+			}
+			key := math.Float64bits(max(r.KL, 0))
+			w.all.add(k, &x, key)
+			w.bucket[t.bucket[at]].add(k, &x, key)
+			w.class[t.class[at]].add(k, &x, key)
+			w.place[t.place[at]].add(k, &x, key)
 		}
 		corpus := &corpora[c.Corpus]
 		corpus.nan += w.all.nan - nan
@@ -172,10 +177,7 @@ func (t *table) result(w *work, candidate int) Result {
 }
 
 func (h *Histogram) add(kl float64) {
-	switch {
-	case math.IsNaN(kl):
-		return
-	case math.IsInf(kl, 1):
+	if math.IsInf(kl, 1) {
 		h.Infinite++
 		return
 	}
