@@ -94,6 +94,9 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
+	if !top.HeadStored && top.Config.TiedStated && !top.Config.Tied {
+		return nil, &checkpoint.FileError{File: path, Tensor: "lm_head.weight", Reason: "is not stored, but tie_word_embeddings of config.json is false, so nothing can take its place"}
+	}
 	spec, err := model.NewSpec(top)
 	if err != nil {
 		return nil, &checkpoint.FileError{File: path, Reason: "has no forward pass here", Err: err}
@@ -221,12 +224,8 @@ func (x *opened) addModules() error {
 // complete wants every tensor that the architecture needs, of its shape.
 func (x *opened) complete() error {
 	src := newNative(x)
-	head := src.Has(headAt, "weight")
-	if !head && !x.top.Tied && x.top.Config.TiedStated {
-		return x.fail("lm_head.weight", "is not stored, but tie_word_embeddings of config.json is false, so nothing can take its place", nil)
-	}
 	list := needs(x.spec)
-	if head {
+	if src.Has(headAt, "weight") {
 		list = append(list, need{param{headAt, "weight"}, x.spec.Vocab, x.spec.Hidden})
 	}
 	tensors := map[param]int{}
