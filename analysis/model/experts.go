@@ -47,15 +47,13 @@ func (g *routing) count(e int) int { return g.first[e+1] - g.first[e] }
 
 // wave are experts that are in memory together.
 type wave struct {
-	e      []int
-	of     []gated
-	from   Source
-	offset []int // of an expert's rows in run.wave
-	rows   int
+	e    []int
+	of   []gated
+	from Source
 }
 
-// waves shares the experts that have rows out: no more bytes of weights than a
-// wave may have, and no more rows than there are hidden states.
+// waves shares the experts that have rows out to as many bytes of weights as a
+// wave may have.
 func (r *run) waves(m *MoE, g *routing) []wave {
 	limit := r.o.Wave
 	if limit <= 0 {
@@ -64,16 +62,14 @@ func (r *run) waves(m *MoE, g *routing) []wave {
 	most := max(int(min(limit/max(expertBytes(r.spec, m), 1), int64(m.Experts))), 1)
 	var out []wave
 	for e := range m.Experts {
-		n := g.count(e)
-		if n == 0 {
+		if g.count(e) == 0 {
 			continue
 		}
-		if k := len(out); k == 0 || len(out[k-1].e) == most || out[k-1].rows+n > max(r.rows, aloneRows) {
+		if k := len(out); k == 0 || len(out[k-1].e) == most {
 			out = append(out, wave{})
 		}
 		w := &out[len(out)-1]
-		w.e, w.offset = append(w.e, e), append(w.offset, w.rows)
-		w.rows += n
+		w.e = append(w.e, e)
 	}
 	return out
 }
@@ -157,27 +153,46 @@ func (r *run) experts(ctx context.Context, b *body, x *experts) error {
 // expertRows is how many rows of an expert go through it at once.
 const expertRows = 512
 
-// waveOf computes the experts of a wave and adds what they say to r.out.
+// waveOf computes the experts of a wave and adds what they say to r.out, no more
+// rows at a time than there are hidden states.
 func (r *run) waveOf(b *body, w *wave, g *routing) error {
-	m, h := b.l.MoE, r.spec.Hidden
-	type job struct{ i, from, n int }
-	var jobs []job
-	for i, e := range w.e {
-		n := g.count(e)
-		for from := 0; from < n; from += expertRows {
-			jobs = append(jobs, job{i, from, min(expertRows, n-from)})
+	for from, to := 0, 0; from < len(w.e); from = to {
+		rows := 0
+		for to = from; to < len(w.e) && (to == from || rows+g.count(w.e[to]) <= max(r.rows, fewRows)); to++ {
+			rows += g.count(w.e[to])
+		}
+		if err := r.some(b, w, g, from, to, rows); err != nil {
+			return err
 		}
 	}
-	r.wave = grow(r.wave, w.rows*h)
+	return nil
+}
+
+// some are the experts from `from` to `to` of a wave, which have so many rows.
+func (r *run) some(b *body, w *wave, g *routing, from, to, rows int) error {
+	m, h := b.l.MoE, r.spec.Hidden
+	type job struct{ i, from, n, to int }
+	var jobs []job
+	first := make([]int, 0, to-from) // of an expert's rows in r.wave
+	at := 0
+	for i := from; i < to; i++ {
+		first = append(first, at)
+		n := g.count(w.e[i])
+		for k := 0; k < n; k += expertRows {
+			jobs = append(jobs, job{i, k, min(expertRows, n-k), at + k})
+		}
+		at += n
+	}
+	r.wave = grow(r.wave, rows*h)
 	err := r.each(len(jobs), r.o.Input == nil && len(jobs) >= r.o.Threads, func(k int, s *scratch) error {
 		j := jobs[k]
+		e := w.e[j.i]
 		s.x = grow(s.x, j.n*h)
-		for i, t := range g.rows[g.first[w.e[j.i]]+j.from:][:j.n] {
+		for i, t := range g.rows[g.first[e]+j.from:][:j.n] {
 			copy(s.x[i*h:(i+1)*h], r.normed[int(t)*h:])
 		}
-		to := (w.offset[j.i] + j.from) * h
-		if err := r.gated(s, m.FeedForward, &w.of[j.i], s.x, j.n, r.wave[to:to+j.n*h]); err != nil {
-			return fmt.Errorf("expert %d: %w", w.e[j.i], err)
+		if err := r.gated(s, m.FeedForward, &w.of[j.i], s.x, j.n, r.wave[j.to*h:(j.to+j.n)*h]); err != nil {
+			return fmt.Errorf("expert %d: %w", e, err)
 		}
 		return nil
 	})
@@ -186,12 +201,13 @@ func (r *run) waveOf(b *body, w *wave, g *routing) error {
 	}
 	parts := max(min(r.o.Threads, r.rows/64), 1)
 	return r.each(parts, parts > 1, func(p int, _ *scratch) error {
-		from, to := p*r.rows/parts, (p+1)*r.rows/parts
-		for i, e := range w.e {
+		low, high := p*r.rows/parts, (p+1)*r.rows/parts
+		for i, at := range first {
+			e := w.e[from+i]
 			rows := g.rows[g.first[e]:g.first[e+1]]
-			lo, _ := slices.BinarySearch(rows, int32(from))
-			for k := lo; k < len(rows) && int(rows[k]) < to; k++ {
-				r.o.Set.AddScaled(r.out[int(rows[k])*h:][:h], r.wave[(w.offset[i]+k)*h:][:h], g.weight[g.first[e]+k])
+			lo, _ := slices.BinarySearch(rows, int32(low))
+			for k := lo; k < len(rows) && int(rows[k]) < high; k++ {
+				r.o.Set.AddScaled(r.out[int(rows[k])*h:][:h], r.wave[(at+k)*h:][:h], g.weight[g.first[e]+k])
 			}
 		}
 		return nil

@@ -14,6 +14,7 @@ type Options struct {
 	BF16    bool   // activations are rounded to bf16 where a bf16 run would store them
 	BF16Of  []bool // the same for single sources, by their index; shorter is false
 	Wave    int64  // bytes of experts' weights that are read at a time; 0: 256 MiB
+	Tile    int    // rows that go through a layer's maps together, at least a chunk; 0: what is quick
 
 	// Input, where it is set, is called with inputs of every linear map: n rows of
 	// its columns, all rows once, in order and in one call or several. It is called

@@ -136,9 +136,14 @@ func (s *random) data(p Place, rows, cols int) []byte {
 		return data
 	}
 	data = make([]byte, 2*rows*cols)
-	rng, std := s.rng(p), 1/math.Sqrt(float64(cols))
+	rng, width := s.rng(p), float32(math.Sqrt(3/float64(cols))/(1<<15)) // uniform, of variance 1/cols
+	var bits uint64
 	for i := range rows * cols {
-		binary.LittleEndian.PutUint16(data[2*i:], uint16(math.Float32bits(float32(rng.NormFloat64()*std))>>16))
+		if i%4 == 0 {
+			bits = rng.Uint64()
+		}
+		binary.LittleEndian.PutUint16(data[2*i:], uint16(math.Float32bits(float32(int16(bits))*width)>>16))
+		bits >>= 16
 	}
 	if s.shared.kept != nil {
 		s.shared.mu.Lock()

@@ -57,12 +57,18 @@ type scratch struct {
 }
 
 func newRun(spec *Spec, o Options, seqs []sequence) *run {
-	if o.Threads <= 0 {
-		o.Threads = runtime.GOMAXPROCS(0)
-	}
+	o.Threads = threads(o.Threads)
 	r := &run{spec: spec, o: o, bf16: o.BF16}
 	r.lay(seqs)
 	return r
+}
+
+// threads is how many a pass uses where nothing is said.
+func threads(n int) int {
+	if n > 0 {
+		return n
+	}
+	return runtime.GOMAXPROCS(0)
 }
 
 // Rows of a tile: enough that expanding weights into panels is a small part of
@@ -78,9 +84,12 @@ func (r *run) lay(seqs []sequence) {
 	for _, s := range seqs {
 		r.rows += s.n
 	}
-	threads := r.o.Threads
+	threads, tile, alone := r.o.Threads, tileRows, aloneRows
+	if r.o.Tile > 0 {
+		tile, alone = r.o.Tile, r.o.Tile
+	}
 	if threads > 1 && r.o.Input == nil && len(seqs) >= threads {
-		r.tiles = split(seqs, r.rows, threads*ceilDiv(r.rows, threads*tileRows))
+		r.tiles = split(seqs, r.rows, threads*ceilDiv(r.rows, threads*tile))
 		most := 0
 		for _, t := range r.tiles {
 			most = max(most, t.n)
@@ -91,7 +100,7 @@ func (r *run) lay(seqs []sequence) {
 		}
 	}
 	r.parallel = false
-	r.tiles = split(seqs, r.rows, ceilDiv(r.rows, aloneRows))
+	r.tiles = split(seqs, r.rows, ceilDiv(r.rows, alone))
 }
 
 // split shares sequences out to at most k tiles of about the same rows.

@@ -1,0 +1,150 @@
+package model
+
+import "fmt"
+
+// Workload is what a pass is planned for.
+type Workload struct {
+	Chunk   int     // tokens of the longest chunk
+	Parties int     // sources, each with hidden states of its own
+	Threads int     // 0: all processors
+	Bits    float64 // that a stored weight takes at most, scales included; 0: 16
+	PerRow  int64   // bytes that the caller keeps of each token beside the pass
+}
+
+// Budget is how a pass stays within its memory: how many tokens go in a group of
+// chunks, and values for Options.
+type Budget struct {
+	Tokens int
+	Wave   int64
+	Tile   int
+}
+
+// Apply sets what a budget says in options.
+func (b Budget) Apply(o *Options) { o.Wave, o.Tile = b.Wave, b.Tile }
+
+// MemoryError says that not even one chunk fits.
+type MemoryError struct{ Need, Have int64 }
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("model: a pass over one chunk takes %d bytes of memory, and may take %d", e.Need, e.Have)
+}
+
+// Plan shares mem bytes out among a layer's weights, read twice ahead of their
+// use, the experts of a wave, what threads compute in, and the hidden states of as
+// many tokens as then fit. The head's weights, which are read after the pass, are
+// the caller's.
+func Plan(spec *Spec, w Workload, mem int64) (Budget, error) {
+	w.Threads = threads(w.Threads)
+	if w.Bits <= 0 {
+		w.Bits = 16
+	}
+	b, err := planWith(spec, w, mem, tileRows)
+	if err == nil && b.Tokens >= 4*tileRows {
+		return b, nil
+	}
+	// With every text alone there is less to compute in, and more room for texts.
+	if less, err := planWith(spec, w, mem, 1); err != nil || less.Tokens > b.Tokens {
+		return less, err
+	}
+	return b, err
+}
+
+// planWith is Plan with tiles of so many rows.
+func planWith(spec *Spec, w Workload, mem int64, tile int) (Budget, error) {
+	fixed, row := spec.needs(w, tile)
+	least, all, copies := spec.experts(w)
+	one := row * int64(max(w.Chunk, 1))
+	if need := fixed + copies*least + one; need > mem {
+		return Budget{}, &MemoryError{need, mem}
+	}
+	b := Budget{Tile: tile, Wave: least}
+	// A quarter of what is left lets more experts work beside each other.
+	if all > 0 {
+		b.Wave = min(max((mem-fixed-one)/4/copies, least), all)
+	}
+	b.Tokens = int(min((mem-fixed-copies*b.Wave)/row, 1<<30))
+	return b, nil
+}
+
+// workBytes is what a thread's products pack into and what its scores take.
+const workBytes = 4 << 20
+
+// needs are the bytes of a pass that do not depend on how many tokens it has, and
+// those of a token.
+func (s *Spec) needs(w Workload, tile int) (fixed, row int64) {
+	h := int64(s.Hidden)
+	row = 4*h*int64(max(w.Parties, 1)) + 16 + w.PerRow // and the token, and its square
+	rows := int64(max(tile, 1) + w.Chunk)
+	var body, wide, experts int64
+	var ropes = map[Rope]bool{}
+	for i := range s.Layers {
+		l := &s.Layers[i]
+		body = max(body, int64(float64(l.weights(s))*w.Bits/8))
+		wide = max(wide, l.wide(s, rows))
+		if m := l.MoE; m != nil {
+			// Normed and mixed rows, a wave's outputs, logits, choices and their lists.
+			experts = max(experts, 3*4*h+4*int64(m.Experts)+48+16*int64(m.TopK))
+			wide = max(wide, l.wide(s, rows)+4*h*expertRows)
+		}
+		ropes[l.Attn.Rope] = true
+	}
+	copies := int64(2)
+	if w.Parties > 1 {
+		copies = 3 // what is lent
+	}
+	fixed = copies*body + int64(w.Threads)*(wide+workBytes)
+	for r := range ropes {
+		fixed += 4 * int64(r.Dim) * int64(w.Chunk)
+	}
+	return fixed, row + experts
+}
+
+// weights are how many a layer has beside its routed experts.
+func (l *Layer) weights(s *Spec) int64 {
+	h, a := int64(s.Hidden), &l.Attn
+	heads, kv, dim, v := int64(a.Heads), int64(a.KVHeads), int64(a.Dim), int64(a.VDim)
+	n := heads * v * h
+	if r := a.LowRank; r != nil {
+		n += int64(r.KV+r.Rope)*h + heads*(int64(r.Nope)+v)*int64(r.KV)
+		if r.Q > 0 {
+			n += int64(r.Q) * (h + heads*dim)
+		} else {
+			n += heads * dim * h
+		}
+	} else {
+		n += (heads*dim + kv*(dim+v)) * h
+	}
+	if l.MoE != nil {
+		return n + h*int64(l.MoE.Experts) + 3*h*int64(l.MoE.Shared)
+	}
+	return n + 3*h*int64(l.MLP.Inner)
+}
+
+// wide are the bytes of the activations of so many rows inside a layer.
+func (l *Layer) wide(s *Spec, rows int64) int64 {
+	a := &l.Attn
+	n := 2*int64(s.Hidden) + int64(a.Heads*(a.Dim+a.VDim)) + int64(a.KVHeads*(a.Dim+a.VDim))
+	if r := a.LowRank; r != nil {
+		n += int64(max(r.Q, r.KV)) + int64(r.KV) + 2*int64(r.Rope) + int64(a.Heads*(r.Nope+a.VDim))
+	}
+	inner := l.MLP.Inner
+	if l.MoE != nil {
+		inner = max(l.MoE.Inner, l.MoE.Shared)
+	}
+	return 4*n*rows + 8*int64(inner)*min(rows, int64(gatedRows(inner)))
+}
+
+// experts are the bytes of one expert and of all of a layer, and how many waves
+// are in memory at a time.
+func (s *Spec) experts(w Workload) (one, all, copies int64) {
+	for i := range s.Layers {
+		if m := s.Layers[i].MoE; m != nil {
+			bytes := int64(float64(expertBytes(s, m)) * max(w.Bits/16, 1))
+			one, all = max(one, bytes), max(all, bytes*int64(m.Experts))
+		}
+	}
+	if w.Parties > 1 {
+		return one, all, 3
+	}
+	return one, all, 2
+}
