@@ -212,6 +212,9 @@ func (m *Model) statusLine(w int) (string, Rect) {
 	if m.src.player != nil {
 		return m.replayStatus(w)
 	}
+	if m.scene.KL.Running && m.ownsPause() {
+		return m.klStatus(w), Rect{}
+	}
 	t := m.scene.Theme
 	p := m.scene.State.Progress
 	parts := []string{fmt.Sprintf("%d/%d", p.Done, p.Total)}

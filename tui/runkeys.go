@@ -12,7 +12,7 @@ import (
 
 func (m *Model) offPause() string {
 	switch {
-	case m.src.player != nil:
+	case m.src.player != nil, m.ownsPause():
 		return ""
 	case m.src.runner == nil:
 		return "nothing runs here: space pauses a live run or a replay"
@@ -25,6 +25,10 @@ func (m *Model) offPause() string {
 }
 
 func (m *Model) togglePause() tea.Cmd {
+	if m.ownsPause() {
+		m.holdMeasuring()
+		return nil
+	}
 	if p := m.src.player; p != nil {
 		if m.pos.Playing {
 			return m.send("pause", func() error { p.Pause(); return nil })
@@ -41,13 +45,20 @@ func (m *Model) togglePause() tea.Cmd {
 }
 
 func (m *Model) offCancel() string {
-	if m.src.runner == nil {
+	switch {
+	case m.ownsPause():
+		return ""
+	case m.src.runner == nil:
 		return "only a live run can be cancelled"
 	}
 	return m.offPause()
 }
 
 func (m *Model) askCancel() tea.Cmd {
+	if m.ownsPause() {
+		m.askStopMeasuring()
+		return nil
+	}
 	m.open(newConfirm("Cancel the run?", []string{
 		"The tensors that are being measured are finished, then the run ends.",
 		"What was recorded stays and can be looked at.",
@@ -110,6 +121,8 @@ func (m *Model) offReplay() string {
 		return "sessions cannot be opened from here"
 	case m.running():
 		return "the run is still going: it can be replayed when it is over"
+	case m.scene.KL.Running:
+		return "KL is being measured: the session can be replayed when that is over"
 	}
 	return ""
 }

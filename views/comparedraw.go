@@ -50,7 +50,7 @@ func (p *Compare) drawPart(part comparePart, r rect, a, b *sessions.Variant) str
 		_, short := p.maps[2].Over()
 		return p.drawMap(2, th.Title.Render("B − A")+th.Dim.Render("  "+fitting(r.w-Width("B − A    "+short), name, unit)), r)
 	case comparePaired:
-		return Block(pairedTable(th, &p.pairs, a, b, r.w), r.w, r.h)
+		return Block(pairedTable(th, &p.pairs, s.KL.of(a.Name, b.Name), a, b, r.w), r.w, r.h)
 	case compareWorst:
 		return worstTable(th, &p.pairs, s.State.Tensors, s.Cursor, r.w, r.h)
 	case compareScatter:
@@ -111,10 +111,16 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 	}
 	if !p.layout().small {
 		text := compareSentence(a, b, o, p.pairs.metric.Name)
+		if kl := p.scene.KL.of(a.Name, b.Name); kl != nil {
+			text = strings.TrimSuffix(text, ".") + "; " + kl.sentence() + "."
+		}
 		if r.h == 1 {
 			return th.Text.Render(Fit(text, r.w))
 		}
 		return Block(wrapped(th.Text, text, r.w), r.w, r.h)
+	}
+	if kl := p.scene.KL.of(a.Name, b.Name); kl != nil {
+		outcome += fitting(r.w-Width(outcome), "  KL "+kl.words(), "  KL "+kl.means(), "")
 	}
 	return Block([]string{who, th.Text.Render(outcome)}, r.w, r.h)
 }

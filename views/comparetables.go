@@ -67,8 +67,9 @@ func (o *comparison) coverage() string {
 // pairedLines is the height of the paired table.
 const pairedLines = 15
 
-// pairedTable is the outcome over all pairs.
-func pairedTable(th *Theme, p *pairs, a, b *sessions.Variant, w int) []string {
+// pairedTable is the outcome over all pairs; kl is that of a measurement, nil
+// without one.
+func pairedTable(th *Theme, p *pairs, kl *KLCompared, a, b *sessions.Variant, w int) []string {
 	o, by := &p.outcome, &p.outcome.by
 	part := func(n int) string {
 		if by.N == 0 {
@@ -89,6 +90,9 @@ func pairedTable(th *Theme, p *pairs, a, b *sessions.Variant, w int) []string {
 		lines = append(lines, count("wins B", by.Wins), count("ties", by.Ties), count("losses", by.Losses))
 	}
 	lines = append(lines, winBar(th, by, w), row("mean rel2, 95 %", relativeWithin(o.rel2.Change(), o.rel2Reach)))
+	if kl != nil {
+		lines = append(lines, row("KL, 95 %", kl.words()))
+	}
 	unit := p.change.unit
 	if unit != "" {
 		unit = " " + unit

@@ -203,7 +203,7 @@ func (p *KL) running() string {
 		}
 		return Truncate(line, p.w)
 	case w.Running:
-		return th.Accent.Render("▶ ") + th.Text.Render(of+", "+klStage(w.Progress.Stage))
+		return th.Accent.Render("▶ ") + th.Text.Render(of+", "+KLStage(w.Progress.Stage))
 	}
 	return ""
 }
@@ -214,7 +214,8 @@ var klStages = map[string]string{
 	"probing": "measuring output errors", "bootstrap": "computing intervals",
 }
 
-func klStage(s string) string {
+// KLStage says what a measurement does.
+func KLStage(s string) string {
 	if text := klStages[s]; text != "" {
 		return text
 	}
@@ -261,7 +262,7 @@ func (p *KL) without() []string {
 	}
 	switch {
 	case w.Running:
-		lines = append(lines, th.Accent.Render("▶ ")+th.Text.Render(klStage(w.Progress.Stage)+" "+ellipsis)+p.share())
+		lines = append(lines, th.Accent.Render("▶ ")+th.Text.Render(KLStage(w.Progress.Stage)+" "+ellipsis)+p.share())
 		if y != nil {
 			lines = append(lines, wrapped(th.Dim, "Figures come with the first chunk. "+klMeasured(y), p.w)...)
 		}

@@ -29,34 +29,51 @@ const (
 // which nothing stands are left out.
 func (p *KL) klTable(w int) Table {
 	r := p.rows.report
-	tb := Table{Cursor: -1, Marked: true, More: true, Dense: w < klRoomyW}
+	tb := Table{Cursor: -1, Marked: true, More: true}
 	tb.Columns = []Column{
 		{Title: "candidate", Align: Middle}, {Drop: 1}, {Title: "chunks", Align: Right, Drop: 5}, {Title: "b/w", Align: Right, Drop: 6},
 		{Title: "KL mean ± se"}, {Title: "p99", Align: Right, Drop: 3}, {Title: "max", Align: Right, Drop: 4}, {Title: "top-1", Align: Right, Drop: 2},
 		{Title: "PPL", Align: Right, Drop: 7}, {Title: "Δ PPL", Align: Right, Drop: 7},
 	}
 	tb.Rows = p.tableRows()
-	total := tb.lead(w)
+	total, shown, floor := tb.lead(w), 0, -1
+	for i, c := range p.rows.order {
+		if p.rows.party(c).Floor {
+			floor = i
+		}
+	}
 	for i := range tb.Columns {
 		c := &tb.Columns[i]
-		for _, row := range tb.Rows {
-			c.Width = max(c.Width, Width(row[i]))
+		for j, row := range tb.Rows {
+			if i != klColumnName || j != floor {
+				c.Width = max(c.Width, Width(row[i]))
+			}
 		}
 		if c.Width == 0 {
 			continue
 		}
 		if i == klColumnName {
-			c.Width = min(c.Width, max(w/3, 12))
+			c.Width = max(min(c.Width, max(w/3, 12)), Width(klFloorName))
 		}
 		c.Width = max(c.Width, Width(c.Title))
-		total += c.Width + tb.gap()
+		total += c.Width
+		shown++
 	}
+	if floor >= 0 && Width(tb.Rows[floor][klColumnName]) > tb.Columns[klColumnName].Width {
+		tb.Rows[floor][klColumnName] = p.scene.Theme.Dim.Render(klFloorName)
+	}
+	n := len(r.Setup.Corpora)
+	if n < 2 { // it says what the means say
+		n = 0
+	}
+	tb.Dense = w < klRoomyW || total+columnGap*(shown+n-1)+n*klCellW > w
+	total += tb.gap() * shown
 	// The corpora share what is left: a bar and a figure each, all bars of one scale.
-	if n := len(r.Setup.Corpora); n > 1 {
-		each := (w-total+tb.gap())/n - tb.gap() - klFigureW - 1
-		bar := min(max(each, 1), 24)
+	if n > 0 {
+		each := (w-total+tb.gap())/n - tb.gap()
+		bar := min(max(each-klFigureW-1, 1), 24)
 		for i := range r.Setup.Corpora {
-			tb.Columns = append(tb.Columns, Column{Title: klCorpusName(r.Setup, i), Width: klFigureW + 1 + bar, Drop: 9})
+			tb.Columns = append(tb.Columns, Column{Title: klCorpusName(r.Setup, i), Width: klWidth(bar), Drop: 9})
 		}
 		for row, c := range p.rows.order {
 			for _, k := range r.Results[c].Corpora {
@@ -75,8 +92,23 @@ func (p *KL) klTable(w int) Table {
 	return tb
 }
 
-// klFigureW is the width of a figure beside a bar.
-const klFigureW = 6
+// klFloorName is the ruler's floor where its own label has no room.
+const klFloorName = "ruler's floor"
+
+// klFigureW is the width of a figure beside a bar, klCellW that of a figure
+// without its leading 0 beside a bar of one cell.
+const (
+	klFigureW = 6
+	klCellW   = 7
+)
+
+// klWidth is the width of a corpus' column.
+func klWidth(bar int) int {
+	if bar <= 1 {
+		return klCellW
+	}
+	return klFigureW + 1 + bar
+}
 
 // tableRows are the candidates in the order of the table, without corpora.
 func (p *KL) tableRows() [][]string {
@@ -161,6 +193,12 @@ func (p *KL) state(c int) string {
 // corpusCell is a bar of the width of all bars and the figure.
 func (p *KL) corpusCell(v float64, bar, c int) string {
 	text := FitRight(klShort(v), klFigureW)
+	if bar <= 1 {
+		text = FitRight(strings.TrimPrefix(klShort(v), "0"), klCellW-2)
+		if v == 0 {
+			text = FitRight("0", klCellW-2)
+		}
+	}
 	share := 0.0
 	if p.rows.limit > 0 && isNumber(v) {
 		share = v / p.rows.limit
@@ -169,7 +207,7 @@ func (p *KL) corpusCell(v float64, bar, c int) string {
 	if p.rows.party(c).Floor {
 		style, text = p.scene.Theme.Dim, p.scene.Theme.Dim.Render(text)
 	}
-	if bar == 1 {
+	if bar <= 1 {
 		return style.Render(klColumn(share)) + " " + text
 	}
 	return style.Render(Bar(share, bar)) + " " + text
@@ -234,7 +272,7 @@ func (p *KL) drawCorpora(w, h int) string {
 	tb := Table{Cursor: -1, More: true, Columns: []Column{{Title: "KL by corpus", Align: Middle, Width: name}}}
 	bar := min(max((w-name)/n-columnGap-klFigureW-1, 1), 24)
 	for i := range r.Setup.Corpora {
-		tb.Columns = append(tb.Columns, Column{Title: klCorpusName(r.Setup, i), Width: klFigureW + 1 + bar, Drop: 1})
+		tb.Columns = append(tb.Columns, Column{Title: klCorpusName(r.Setup, i), Width: klWidth(bar), Drop: 1})
 	}
 	for _, c := range p.rows.order {
 		row := []string{p.candidate(c)}

@@ -68,3 +68,6 @@ func (w *KLWork) measureOff() string {
 	}
 	return w.Off
 }
+
+// Thousands writes a count with a comma every three digits.
+func Thousands(n int64) string { return thousands(n) }

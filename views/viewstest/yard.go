@@ -67,7 +67,16 @@ func Yard(sh Shape) *sessions.Yard {
 }
 
 // yardScale is the mean KL of a candidate, roughly.
-var yardScale = []float64{3e-7, 0.0004, 0.0227, 0.0201, 0.0186, 0.031, 0.027}
+func yardScale(p *yardstick.Party) float64 {
+	scale, known := map[string]float64{"fp8": 0.0004, "nvfp4": 0.0227, "nvfp4+mse": 0.0201, "nvfp4+mse_ge1": 0.0186, "int4-g128": 0.031}[p.Spec]
+	switch {
+	case p.Floor:
+		return 3e-7
+	case known:
+		return scale
+	}
+	return 0.027
+}
 
 func yardChunk(s *yardstick.Setup, corpus, index int) *yardstick.Chunk {
 	ids := s.Corpora[corpus].IDs[index]
@@ -77,7 +86,7 @@ func yardChunk(s *yardstick.Setup, corpus, index int) *yardstick.Chunk {
 		k.Ref = append(k.Ref, yardstick.RefRow{NLL: 2 + 3*u*u, MaxP: float32(0.15 + 0.84*unit(i*3+corpus)), Top: ids[i+1]})
 		for c := range s.Candidates {
 			hard := math.Exp(2.4 * (unit(corpus*131+index*1013+i*19) - 0.7) * 2)
-			kl := yardScale[c%len(yardScale)] * hard * (0.6 + 0.8*unit(c*53+i+index)) * (1 + 0.15*float64(corpus)) * (1 + 2/float64(i+2))
+			kl := yardScale(&s.Candidates[c]) * hard * (0.6 + 0.8*unit(c*53+i+index)) * (1 + 0.15*float64(corpus)) * (1 + 2/float64(i+2))
 			row := yardstick.Row{KL: kl, Reverse: kl * 1.05, NLL: k.Ref[i].NLL + kl*(unit(i+c)-0.3), Top: ids[i+1]}
 			if unit(i*5+c*11+index) < math.Sqrt(kl)/2 {
 				row.Top = int32((int(ids[i+1]) + 1 + c) % len(s.Texts))
