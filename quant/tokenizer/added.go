@@ -65,6 +65,7 @@ func (t *Tokenizer) parseAdded(list []addedToken) error {
 // the text as it is, and of those in normalized text, whose own text is normalized.
 func (t *Tokenizer) index() {
 	var m matcher
+	t.shown = map[int32]string{}
 	for i := range t.added {
 		a := &t.added[i]
 		if !a.normalized() {
@@ -75,6 +76,7 @@ func (t *Tokenizer) index() {
 		for _, n := range t.norms {
 			text = n(&m, text)
 		}
+		t.shown[a.ID] = text
 		t.normal.add(text, a)
 	}
 	t.raw.sort()
@@ -153,7 +155,7 @@ func (s *search) split(text string, emit func(from, to int, id int32)) {
 		}
 		start, end := at, at+len(n.text)
 		at = end
-		if n.tok.SingleWord && (wordBefore(text, start) || wordAfter(text, end)) {
+		if n.tok.SingleWord && (aloneSet.inBefore(text, start) || aloneSet.inAfter(text, end)) {
 			continue
 		}
 		if n.tok.LStrip {

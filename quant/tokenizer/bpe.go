@@ -22,6 +22,8 @@ type bpe struct {
 	asBytes bool       // pieces are text whose bytes the vocabulary spells as characters
 	byteIDs [256]int32 // of these, -1 for none
 	whole   bool       // all are there
+	seams   seams
+	vocab   []string // by id
 	sum     []byte     // digest of all of it
 }
 
@@ -75,7 +77,7 @@ func (t *Tokenizer) parseModel(raw json.RawMessage) error {
 			return err
 		}
 	}
-	b := newBPE(vocab)
+	b := newBPE(vocab, t.vocab)
 	b.fuse, b.bytes, b.ignoreMerges = m.Fuse, m.ByteFallback, m.IgnoreMerges
 	if m.Unk != nil {
 		id, ok := vocab[*m.Unk]
@@ -92,8 +94,8 @@ func (t *Tokenizer) parseModel(raw json.RawMessage) error {
 	return err
 }
 
-func newBPE(vocab map[string]int32) *bpe {
-	b := &bpe{ids: vocab, unk: -1, whole: true}
+func newBPE(vocab map[string]int32, byID []string) *bpe {
+	b := &bpe{ids: vocab, vocab: byID, unk: -1, whole: true}
 	for i := range 256 {
 		b.fallback[i], b.byteIDs[i] = -1, -1
 		if id, ok := vocab[fmt.Sprintf("<0x%02X>", i)]; ok {

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -54,7 +55,7 @@ func compile(text string) (*pattern, error) {
 		}
 		p.alts = append(p.alts, alternative{prog: prog, first: firstBytes(a)})
 	}
-	return p, nil
+	return p.settle(), nil
 }
 
 type compiler struct{ text, rest string }
@@ -85,6 +86,9 @@ func (c *compiler) alternatives(fold bool, depth int) ([][]item, error) {
 		if err != nil {
 			return nil, err
 		}
+		if n := len(seq); fold && n > 0 && foldsWith(&seq[n-1], &it) {
+			return nil, fmt.Errorf("a case-insensitive pair of letters that one letter may stand for is %w", ErrUnknown)
+		}
 		seq = append(seq, it)
 	}
 }
@@ -113,9 +117,17 @@ func (c *compiler) item(fold bool, depth int) (item, error) {
 		return it, err
 	}
 	if it.set != nil {
+		if fold && !it.set.foldable() {
+			return it, fmt.Errorf("a case-insensitive class of more than ASCII is %w", ErrUnknown)
+		}
 		it.set.settle()
 	}
 	return it, c.repeat(&it)
+}
+
+// foldsWith says whether two sets may match what one letter stands for.
+func foldsWith(a, b *item) bool {
+	return a.set != nil && b.set != nil && slices.ContainsFunc(twoInOne, func(p string) bool { return a.set.ascii[p[0]] && b.set.ascii[p[1]] })
 }
 
 func (c *compiler) group(it *item, fold bool, depth int) error {

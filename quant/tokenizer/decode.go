@@ -19,7 +19,11 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 		if id < 0 || int(id) >= len(t.vocab) || skipSpecial && t.silent[id] {
 			continue
 		}
-		tokens = append(tokens, t.vocab[id])
+		text, ok := t.shown[id]
+		if !ok {
+			text = t.vocab[id]
+		}
+		tokens = append(tokens, text)
 	}
 	if t.decode == nil {
 		return strings.Join(tokens, " ")

@@ -30,6 +30,15 @@ func (t *Tokenizer) scratch() *scratch {
 // encode appends the ids of a piece.
 func (s *scratch) encode(e encoder, dst []int32, piece string) []int32 {
 	if len(piece) > maxWord {
+		if m, ok := e.(seamed); ok && m.parts(piece, func(part string) {
+			if len(part) > maxWord {
+				dst = e.encode(dst, part)
+			} else {
+				dst = s.encode(e, dst, part)
+			}
+		}) {
+			return dst
+		}
 		return e.encode(dst, piece)
 	}
 	if ids, ok := s.words[piece]; ok {

@@ -9,7 +9,7 @@ import (
 
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"bpe_gpt2", "bpe_llama3", "bpe_llama_bytefallback", "unigram"} {
-		dir := "/work/shared/golden/tokenizers/" + name
+		dir := "testdata/" + name
 		data, err := os.ReadFile(dir + "/tokenizer.json")
 		if err != nil {
 			t.Fatal(err)

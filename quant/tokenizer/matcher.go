@@ -136,9 +136,9 @@ func (m *matcher) step(i *inst, s string, at int) (int, bool) {
 func holds(assert byte, s string, at int) bool {
 	switch assert {
 	case 'b':
-		return wordBefore(s, at) != wordAfter(s, at)
+		return wordSet.inBefore(s, at) != wordSet.inAfter(s, at)
 	case 'B':
-		return wordBefore(s, at) == wordAfter(s, at)
+		return wordSet.inBefore(s, at) == wordSet.inAfter(s, at)
 	case '^':
 		return at == 0 || s[at-1] == '\n' && at < len(s)
 	case '$':

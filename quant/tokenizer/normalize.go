@@ -103,6 +103,9 @@ func parseReplace(raw json.RawMessage) (normalizer, *patternField, string, error
 	if f.re == nil {
 		return plain(func(s string) string { return strings.ReplaceAll(s, f.text, r.Content) }), &r.Pattern, r.Content, nil
 	}
+	if f.re.mayBeEmpty() {
+		return nil, nil, "", fmt.Errorf("a replacement of what may be empty, %q, is %w", *r.Pattern.Regex, ErrUnknown)
+	}
 	return func(m *matcher, s string) string {
 		var b strings.Builder
 		f.each(m, s, func(from, to int, match bool) {

@@ -2,12 +2,28 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
 // pattern is a compiled pattern: alternatives in order, of which the first that
 // matches counts. Repetition is greedy and gives back what a later part needs.
-type pattern struct{ alts []alternative }
+type pattern struct {
+	alts []alternative
+	skip *[utf8.RuneSelf]bool // ASCII bytes that no match begins with; nil: it may be empty
+}
+
+// settle learns what a search can skip.
+func (p *pattern) settle() *pattern {
+	var skip [utf8.RuneSelf]bool
+	for b := range skip {
+		skip[b] = !slices.ContainsFunc(p.alts, func(a alternative) bool { return a.first == nil || a.first[b] })
+	}
+	if !p.mayBeEmpty() {
+		p.skip = &skip
+	}
+	return p
+}
 
 type alternative struct {
 	prog  []inst
@@ -192,6 +208,11 @@ func addFirst(first *[utf8.RuneSelf]bool, seq []item) (empty bool) {
 	return true
 }
 
+// mayBeEmpty says whether some alternative may match nothing.
+func (p *pattern) mayBeEmpty() bool {
+	return slices.ContainsFunc(p.alts, func(a alternative) bool { return a.first == nil })
+}
+
 // match is the end of the match that begins at a place; ok is false for none.
 func (p *pattern) match(m *matcher, s string, at int) (end int, ok bool) {
 	for i := range p.alts {
@@ -211,6 +232,9 @@ func (p *pattern) match(m *matcher, s string, at int) (end int, ok bool) {
 // find is the first match that begins at a place or later.
 func (p *pattern) find(m *matcher, s string, at int) (start, end int, ok bool) {
 	for {
+		for p.skip != nil && at < len(s) && s[at] < utf8.RuneSelf && p.skip[s[at]] {
+			at++
+		}
 		if end, ok = p.match(m, s, at); ok {
 			return at, end, true
 		}

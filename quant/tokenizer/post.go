@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -42,6 +43,24 @@ func (t *Tokenizer) parsePost(raw json.RawMessage) ([]templatePart, error) {
 			found = p
 		}
 		return found, nil
+	case "RobertaProcessing", "BertProcessing":
+		var s struct {
+			Sep []json.RawMessage `json:"sep"`
+			Cls []json.RawMessage `json:"cls"`
+		}
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, err
+		}
+		var ids [2]int32
+		for i, pair := range [][]json.RawMessage{s.Cls, s.Sep} {
+			if len(pair) != 2 {
+				return nil, errors.New("cls and sep are pairs of a token and its id")
+			}
+			if err := json.Unmarshal(pair[1], &ids[i]); err != nil {
+				return nil, err
+			}
+		}
+		return []templatePart{{ids: ids[:1]}, {text: true}, {ids: ids[1:]}}, nil
 	case "TemplateProcessing":
 		var s struct {
 			Single []struct {
@@ -76,5 +95,5 @@ func (t *Tokenizer) parsePost(raw json.RawMessage) ([]templatePart, error) {
 		}
 		return parts, nil
 	}
-	return nil, unknown("post-processor", name, "ByteLevel", "Sequence", "TemplateProcessing")
+	return nil, unknown("post-processor", name, "ByteLevel", "Sequence", "TemplateProcessing", "RobertaProcessing", "BertProcessing")
 }

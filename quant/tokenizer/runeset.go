@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -72,28 +73,43 @@ func (c *runeSet) one(r rune) bool {
 	return false
 }
 
-// Words, as \w and \b have them: what Unicode calls Alphabetic, marks, decimal
-// digits and connecting punctuation.
+// Words, as \w and \b have them in patterns: what Unicode calls Alphabetic, marks,
+// decimal digits and connecting punctuation. Joiners are among them where the library looks for
+// the words around an added token.
 var wordTables = []*unicode.RangeTable{unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc}
 
 var (
 	spaceSet = (&runeSet{tables: []*unicode.RangeTable{unicode.White_Space}}).settle()
 	wordSet  = (&runeSet{tables: wordTables}).settle()
+	aloneSet = (&runeSet{tables: append([]*unicode.RangeTable{unicode.Join_Control}, wordTables...)}).settle()
 )
 
 func isSpace(r rune) bool { return spaceSet.has(r) }
-func isWord(r rune) bool  { return wordSet.has(r) }
 
-// wordBefore and wordAfter say whether a word reaches a place from that side.
-func wordBefore(s string, at int) bool {
+// inBefore and inAfter say whether a rune of a set stands on that side of a place.
+func (c *runeSet) inBefore(s string, at int) bool {
 	r, size := utf8.DecodeLastRuneInString(s[:at])
-	return size > 0 && isWord(r)
+	return size > 0 && c.has(r)
 }
 
-func wordAfter(s string, at int) bool {
+func (c *runeSet) inAfter(s string, at int) bool {
 	r, size := utf8.DecodeRuneInString(s[at:])
-	return size > 0 && isWord(r)
+	return size > 0 && c.has(r)
 }
+
+// foldable says whether a case-insensitive set is one whose members in another
+// case are known for sure: ASCII, spaces, digits. Folding of others depends on the
+// library's tables, where a letter may stand for two.
+func (c *runeSet) foldable() bool {
+	ascii := func(r rune) bool { return r < utf8.RuneSelf }
+	return !c.negated && c.and == nil && c.sets == nil &&
+		!slices.ContainsFunc(c.runes, func(r rune) bool { return !ascii(r) }) &&
+		!slices.ContainsFunc(c.ranges, func(r [2]rune) bool { return !ascii(r[1]) }) &&
+		!slices.ContainsFunc(c.tables, func(t *unicode.RangeTable) bool { return t != unicode.White_Space && t != unicode.Nd })
+}
+
+// twoInOne are pairs of letters that one letter, ß or a ligature, stands for.
+var twoInOne = []string{"ss", "st", "ff", "fi", "fl"}
 
 // escape reads an escape, \d or \p{L} or \n, into a set.
 func (c *compiler) escape(set *runeSet) error {

@@ -76,13 +76,14 @@ func parseSplitter(raw json.RawMessage) (list []splitter, asBytes bool, err erro
 	return nil, false, unknown("pre-tokenizer", name, "Sequence", "ByteLevel", "Split", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit", "Metaspace")
 }
 
-var whitespacePattern = `\w+|[^\w\s]+`
+// whitespacePattern is the library's; its \w has the joiners among it.
+var whitespacePattern = `[\w\x{200C}\x{200D}]+|[^\w\s\x{200C}\x{200D}]+`
 
 // matching finds one rune of a set.
 func matching(set *runeSet) *finder {
 	seq := []item{{min: 1, max: 1, set: set.settle()}}
 	prog := []inst{{op: opSet, set: set}, {op: opMatch}}
-	return &finder{re: &pattern{alts: []alternative{{prog: prog, first: firstBytes(seq)}}}}
+	return &finder{re: (&pattern{alts: []alternative{{prog: prog, first: firstBytes(seq)}}}).settle()}
 }
 
 func parseSplitters(raw json.RawMessage) (all []splitter, asBytes bool, err error) {

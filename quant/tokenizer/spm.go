@@ -10,6 +10,7 @@ type spm struct {
 	scores   []float32
 	fallback [256]int32
 	unk      int32
+	seams    seams
 }
 
 // offered is a pair of neighbours in the heap.

@@ -18,8 +18,9 @@ type Tokenizer struct {
 	ids    map[string]int32
 	model  encoder
 	added  []addedToken
-	raw    search // added tokens that are looked for in the text as it is
-	normal search // and in normalized text
+	raw    search           // added tokens that are looked for in the text as it is
+	normal search           // and in normalized text
+	shown  map[int32]string // what these are decoded to: their normalized text
 	norms  []normalizer
 	splits []splitter
 	post   []templatePart

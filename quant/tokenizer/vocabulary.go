@@ -130,7 +130,7 @@ func (t *Tokenizer) bytePairs(v *Vocabulary) ([]string, error) {
 	if !ok {
 		return nil, unknown("pre-tokenizer", v.Pre, slices.Sorted(maps.Keys(preTokenizers))...)
 	}
-	b := newBPE(t.ids)
+	b := newBPE(t.ids, t.vocab)
 	b.ignoreMerges, b.asBytes = rules.ignoreMerges, !rules.plain
 	if rules.plain {
 		b.bytes, b.lines = true, true
