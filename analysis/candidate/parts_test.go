@@ -1,55 +1,73 @@
 package candidate
 
 import (
-	"slices"
+	"context"
+	"errors"
 	"strings"
 	"testing"
+
+	"quantscope/analysis/model"
+	"quantscope/kernels"
+	"quantscope/quant/topology"
 )
 
-// Each tensor in which a variant differs is in one part, and what is not is in
-// none: a part alone has the sizes of both.
 func TestParts(t *testing.T) {
-	ref, err := Open(t.Context(), "demo", Options{})
+	ctx := context.Background()
+	ref, err := Open(ctx, "demo", Options{Set: kernels.Best()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ref.Close()
-	for _, c := range []struct {
-		spec string
-		want []string
-	}{
-		{"ref", nil},
-		{"nvfp4", []string{"layer 1", "layer 2", "layer 3", "layer 4"}},
-		{"nvfp4@linear", []string{"attention", "MLP", "experts", "shared experts"}},
-		{"nvfp4@all", []string{"embedding", "attention", "MLP", "experts", "shared experts", "head"}},
-		{"nvfp4@*.layers.2.mlp.experts.*", nil},
-	} {
-		v, err := Parse(t.Context(), ref, c.spec, Options{})
-		if err != nil {
-			t.Fatalf("%s: %v", c.spec, err)
-		}
-		parts, err := Parts(ref, v)
+	parse := func(spec string) *Candidate {
+		c, err := Parse(ctx, ref, spec, Options{Set: kernels.Best()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var names []string
-		saved := int64(0)
-		for _, p := range parts {
-			names = append(names, p.Name)
-			only, err := Only(ref, v, p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if only.Label != v.Label+" only "+p.Name || only.Bytes >= ref.Bytes {
-				t.Errorf("%s: %s has %d bytes, the reference %d", c.spec, only.Label, only.Bytes, ref.Bytes)
-			}
-			saved += ref.Bytes - only.Bytes
+		return c
+	}
+	names := func(c *Candidate) string {
+		groups, err := Parts(ref, c)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !slices.Equal(names, c.want) {
-			t.Errorf("%s: parts %q, want %q", c.spec, strings.Join(names, ", "), c.want)
+		var out []string
+		for _, g := range groups {
+			out = append(out, g.Name)
 		}
-		if len(parts) > 0 && saved != ref.Bytes-v.Bytes {
-			t.Errorf("%s: parts save %d bytes, the whole %d", c.spec, saved, ref.Bytes-v.Bytes)
+		return strings.Join(out, ", ")
+	}
+	linear := parse("fp8@linear")
+	if got := names(linear); got != "experts, shared experts, mlp, attention" {
+		t.Errorf("all linear maps: %s", got)
+	}
+	experts := parse("fp8@*.mlp.experts.*")
+	if got := names(experts); got != "experts down, experts gate, experts up" {
+		t.Errorf("experts alone: %s", got)
+	}
+	if got := names(parse("ref")); got != "" {
+		t.Errorf("the reference itself: %s", got)
+	}
+	only, err := Only(ref, linear, "attention")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := only.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := ref.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin := func(s model.Source, p model.Place) any { return s.(model.Origins).WeightOrigin(p) }
+	for _, p := range []model.Place{
+		{Kind: topology.Attention, Layer: 1, Expert: -1, Projection: "q"}, {Kind: topology.Expert, Layer: 1, Expert: 3, Projection: "up"},
+	} {
+		if same := origin(src, p) == origin(own, p); same == (p.Kind == topology.Attention) {
+			t.Errorf("%s is the reference's: %t", p, same)
 		}
+	}
+	if _, err := Only(ref, linear, "routers"); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), "experts, shared experts") {
+		t.Error(err)
 	}
 }
