@@ -111,7 +111,7 @@ func (r *Report) Complete(sane *Sanity, probes []Probe) {
 	r.Sane = sane
 	if len(sane.Norms) > 0 {
 		r.Gates = append(r.Gates,
-			Gate{"determinism", -1, sane.Deterministic, sane.Message},
+			Gate{"determinism", -1, sane.Deterministic, sane.again()},
 			Gate{"magnitude", -1, sane.Grows && sane.Moved, sane.Message})
 	}
 	for i := range r.Gates {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"quantscope/analysis/model"
 	"quantscope/quant/topology"
@@ -78,21 +77,18 @@ func (m *measurement) control(ctx context.Context, s *Sanity) error {
 }
 
 func (s *Sanity) say(c *nudged) string {
-	yes := func(ok bool, good, bad string) string {
-		if ok {
-			return good
-		}
-		return bad
+	return s.again() + "; " + s.grown() + fmt.Sprintf("; one changed weight (%s) moved %s", c.what, map[bool]string{true: "the logits", false: "no logit"}[s.Moved])
+}
+
+func (s *Sanity) again() string {
+	if s.Deterministic {
+		return "the first chunk again gave the same bits"
 	}
-	first, last := math.NaN(), math.NaN()
-	if len(s.Norms) > 0 {
-		first, last = s.Norms[0], s.Norms[len(s.Norms)-1]
-	}
-	return strings.Join([]string{
-		yes(s.Deterministic, "the first chunk again gave the same bits", "the first chunk again gave other bits"),
-		fmt.Sprintf("the residual stream goes from %.3g at the embeddings to %.3g after the last layer", first, last),
-		yes(s.Moved, "one changed weight ("+c.what+") moved the logits", "one changed weight ("+c.what+") moved no logit"),
-	}, "; ")
+	return "the first chunk again gave other bits"
+}
+
+func (s *Sanity) grown() string {
+	return fmt.Sprintf("the residual stream goes from %.3g at the embeddings to %.3g after the last layer", s.Norms[0], s.Norms[len(s.Norms)-1])
 }
 
 // alone is a source that shares nothing with others.
