@@ -215,6 +215,13 @@ func (s *Setup) addCorpora(ref *candidate.Candidate, cands []*candidate.Candidat
 		if slices.ContainsFunc(corpora[:i], func(b *corpus.Corpus) bool { return b.Name == c.Name }) {
 			return fmt.Errorf("yardstick: two corpora are named %s", c.Name)
 		}
+		note, err := madeFor(ref, cands, c)
+		if err != nil {
+			return err
+		}
+		if note != "" {
+			s.Notes = append(s.Notes, note)
+		}
 		var scored int
 		for k, chunk := range c.Chunks {
 			for j, id := range chunk {
@@ -226,13 +233,6 @@ func (s *Setup) addCorpora(ref *candidate.Candidate, cands []*candidate.Candidat
 		}
 		if scored == 0 {
 			return fmt.Errorf("corpus %s: none of its %d chunks has a token to predict", c.Name, len(c.Chunks))
-		}
-		note, err := madeFor(ref, cands, c)
-		if err != nil {
-			return err
-		}
-		if note != "" {
-			s.Notes = append(s.Notes, note)
 		}
 		if err := disjoint(c, o.Calib); err != nil {
 			return err
