@@ -90,7 +90,8 @@ func llama3Of(divisors []float32, theta float64) (llama3, bool) {
 		n, sx, sy, sxx, sxy = n+1, sx+x, sy+y, sxx+x*x, sxy+x*y
 	}
 	// Too few divisors between the bounds leave more than one rule: that of the
-	// released models, with high = 4, is taken, which gives the same divisors.
+	// released models, with high = 4, is tried first, then others; any of them that
+	// gives the divisors is as good.
 	var tries []llama3
 	if n >= 2 && n*sxx > sx*sx {
 		a := (n*sxy - sx*sy) / (n*sxx - sx*sx)
@@ -98,10 +99,12 @@ func llama3Of(divisors []float32, theta float64) (llama3, bool) {
 			tries = append(tries, llama3{r.factor, 1, math.Round((1+1/b)*8) / 8, math.Round(a / b)}, llama3{r.factor, 1, 1 + 1/b, math.Round(a / b)})
 		}
 	}
-	if n >= 1 && sx > 0 {
-		tries = append(tries, llama3{r.factor, 1, 4, math.Round(3 * (sy + n/3) / sx)})
-	} else if first := slices.Index(divisors, float32(r.factor)); first > 0 {
-		tries = append(tries, llama3{r.factor, 1, 4, math.Round(math.Sqrt(4 * wave(first-1) * wave(first)))})
+	for _, high := range []float64{4, 2, 8, 16, 1.5} {
+		if n >= 1 {
+			tries = append(tries, llama3{r.factor, 1, high, math.Round(((high-1)*sy + n) / sx)})
+		} else if first := slices.Index(divisors, float32(r.factor)); first > 0 {
+			tries = append(tries, llama3{r.factor, 1, high, math.Round(math.Sqrt(high * wave(first-1) * wave(first)))})
+		}
 	}
 	for _, t := range tries {
 		if t.high > t.low && t.original >= 1 && t.original < maxCount && t.meets(divisors, wave) {
