@@ -108,7 +108,7 @@ func TestBaseFileIsWholeOrNotThere(t *testing.T) {
 	ref := reference(t)
 	path := filepath.Join(t.TempDir(), "demo.kld")
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err := Measure(ctx, ref, nil, texts(t, 2, 64, "prose", "chat"), Options{BaseOut: path, Mem: 1 << 20, Scored: func(*Chunk) { cancel() }})
+	_, err := Measure(ctx, ref, nil, texts(t, 2, 64, "prose", "chat"), Options{BaseOut: path, Group: 64, Scored: func(*Chunk) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func (m *measurement) sliceRows() int {
 	for _, p := range m.parties {
 		widest = max(widest, p.spec.Vocab)
 	}
-	return int(min(max(m.mem/8/int64(4*widest), leastSlice), mostSlice))
+	return int(min(max(m.mem/16/int64(4*widest), leastSlice), mostSlice))
 }
 
 // keepHeads says whether the heads of all parties may be in memory together.

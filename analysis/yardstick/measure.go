@@ -22,6 +22,7 @@ type Options struct {
 	Seed    uint64 // of the bootstrap
 	Program string
 
+	Group      int              // tokens that go through the layers together; 0: as many as pay and memory allows
 	CacheBytes int64            // bound of the folder Cache; 0 for 4 GiB
 	Ceiling    float64          // see Setup
 	Keep       string           // see Setup

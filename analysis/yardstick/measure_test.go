@@ -176,7 +176,7 @@ func TestMeasureIsTheSame(t *testing.T) {
 	dir := t.TempDir()
 	for name, got := range map[string]map[[2]int][]Row{
 		"two threads":       run(Options{Threads: 2}, cand),
-		"little memory":     run(Options{Threads: 2, Mem: 1 << 20}, cand),
+		"small groups":      run(Options{Threads: 2, Group: 70}, cand),
 		"another candidate": run(Options{Threads: 2}, cand, variant(t, ref, "fp8")),
 		"cache being made":  run(Options{Threads: 2, Cache: dir}, cand),
 		"cache being used":  run(Options{Threads: 2, Cache: dir}, cand),
@@ -327,12 +327,24 @@ func headOf(t *testing.T, c *candidate.Candidate) model.Place {
 	return model.HeadPlace(src)
 }
 
+func TestMemoryThatIsTooSmall(t *testing.T) {
+	ref := reference(t)
+	corpora := texts(t, 1, 64, "prose")
+	var small *model.MemoryError
+	if _, err := Measure(context.Background(), ref, nil, corpora, Options{Mem: 1 << 20}); !errors.As(err, &small) {
+		t.Errorf("a mebibyte: %v", err)
+	}
+	if _, err := Measure(context.Background(), ref, nil, corpora, Options{Mem: 64 << 20}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMeasureIsInterrupted(t *testing.T) {
 	ref := reference(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	scored := 0
 	_, err := Measure(ctx, ref, []*candidate.Candidate{variant(t, ref, "fp8")}, texts(t, 2, 64, "prose", "code"), Options{
-		Mem: 1 << 20, Scored: func(*Chunk) { scored++; cancel() },
+		Group: 64, Scored: func(*Chunk) { scored++; cancel() },
 	})
 	if !errors.Is(err, context.Canceled) || scored == 0 || scored == 4 {
 		t.Errorf("%d chunks scored, then %v", scored, err)

@@ -12,9 +12,6 @@ import (
 	"quantscope/kernels"
 )
 
-// defaultMem bounds hidden states, weights and logits where nothing else is said.
-const defaultMem = 2 << 30
-
 // measurement is the state of Measure. Party 0 is the reference, party 1+i is
 // candidate i of the setup.
 type measurement struct {
@@ -24,7 +21,8 @@ type measurement struct {
 	threads int
 	mem     int64
 	parties []*participant
-	runs    [][]int // parties whose architecture is the same go through one pass
+	budgets []model.Budget // by run
+	runs    [][]int        // parties whose architecture is the same go through one pass
 	groups  [][]chunkAt
 	cache   *hiddenCache
 	base    *base    // nil where the reference is a model
@@ -88,8 +86,7 @@ func newMeasurement(s *Setup, ref *candidate.Candidate, cands []*candidate.Candi
 	if m.cache, err = openCache(m); err != nil {
 		return nil, err
 	}
-	m.plan()
-	return m, nil
+	return m, m.plan()
 }
 
 // close gives back what the measurement holds, and a file that was not completed.
@@ -125,69 +122,6 @@ next:
 	return runs
 }
 
-// plan lays out the groups of chunks, corpora in turn.
-func (m *measurement) plan() {
-	done := map[[2]int]bool{}
-	for _, c := range m.o.Prior {
-		done[[2]int{c.Corpus, c.Index}] = true
-		m.chunks = append(m.chunks, c)
-	}
-	var order []chunkAt
-	most := 0
-	for _, c := range m.setup.Corpora {
-		most = max(most, len(c.IDs))
-	}
-	for k := range most {
-		for c := range m.setup.Corpora {
-			ids := m.setup.Corpora[c].IDs
-			if k >= len(ids) || Scored(len(ids[k]), m.setup.half()) == 0 || done[[2]int{c, k}] || m.o.Skip != nil && m.o.Skip(c, k) {
-				continue
-			}
-			order = append(order, chunkAt{c, k, ids[k]})
-		}
-	}
-	limit := m.groupTokens()
-	var total int64
-	tokens := 0
-	for i, c := range order {
-		if i == 0 || tokens+len(c.ids) > limit {
-			m.groups, tokens = append(m.groups, nil), 0
-		}
-		last := &m.groups[len(m.groups)-1]
-		*last = append(*last, c)
-		tokens += len(c.ids)
-		total += int64(len(c.ids))
-	}
-	layers := len(m.parties[0].spec.Layers)
-	var work int64
-	for i, p := range m.parties {
-		if i > 0 || m.base == nil {
-			work += total * int64(len(p.spec.Layers))
-		}
-	}
-	m.meter = newMeter(m.o.Progress, layers, work, len(order))
-}
-
-// groupTokens is how many tokens go through the layers together: enough that
-// reading and expanding weights costs little beside using them, more where each
-// token uses few of many experts, as far as memory allows.
-func (m *measurement) groupTokens() int {
-	const usual = 4096
-	want := usual
-	spec := m.parties[0].spec
-	for i := range spec.Layers {
-		if moe := spec.Layers[i].MoE; moe != nil && moe.TopK > 0 {
-			want = max(want, usual*min(moe.Experts/moe.TopK/4, 16))
-		}
-	}
-	if m.parties[0].own.Bytes < m.mem/8 { // weights stay in the page cache
-		want = usual
-	}
-	// Hidden states of all parties, and of one the widest rows of a layer.
-	row := int64(4*spec.Hidden) * int64(len(m.parties)+8)
-	return int(max(min(int64(want), m.mem/2/max(row, 1)), 1))
-}
-
 // group takes chunks through all parties and scores them.
 func (m *measurement) group(ctx context.Context, g []chunkAt) error {
 	var tokens int64
@@ -208,8 +142,8 @@ func (m *measurement) group(ctx context.Context, g []chunkAt) error {
 		hidden[0] = cached
 		m.meter.layer("reference", -1, len(m.parties[0].spec.Layers)-1, tokens*int64(len(m.parties[0].spec.Layers)))
 	}
-	for _, run := range m.runs {
-		if err := m.run(ctx, run, g, chunks, tokens, hidden); err != nil {
+	for i := range m.runs {
+		if err := m.run(ctx, i, g, chunks, tokens, hidden); err != nil {
 			return err
 		}
 	}
@@ -226,11 +160,11 @@ func (m *measurement) group(ctx context.Context, g []chunkAt) error {
 }
 
 // run fills in the hidden states of parties of one architecture that have none.
-func (m *measurement) run(ctx context.Context, run []int, g []chunkAt, chunks [][]int32, tokens int64, hidden [][]float32) error {
+func (m *measurement) run(ctx context.Context, run int, g []chunkAt, chunks [][]int32, tokens int64, hidden [][]float32) error {
 	var sources []model.Source
 	var of []int
 	var bf16 []bool
-	for _, p := range run {
+	for _, p := range m.runs[run] {
 		if hidden[p] == nil {
 			sources, of, bf16 = append(sources, m.parties[p].src), append(of, p), append(bf16, m.parties[p].bf16)
 		}
@@ -244,13 +178,15 @@ func (m *measurement) run(ctx context.Context, run []int, g []chunkAt, chunks []
 		}
 		return "candidates"
 	}
-	out, err := model.Run(ctx, m.parties[of[0]].spec, sources, chunks, model.Options{
+	o := model.Options{
 		Set: m.set, Threads: m.threads, BF16Of: bf16,
 		Done: func(source, layer int) { m.meter.layer(stage(of[source]), of[source]-1, layer, tokens) },
 		NonFinite: func(source, layer int, e *model.NonFiniteError) error {
 			return m.nonFinite(of[source], layer, g, e)
 		},
-	})
+	}
+	m.budgets[run].Apply(&o)
+	out, err := model.Run(ctx, m.parties[of[0]].spec, sources, chunks, o)
 	if err != nil {
 		return m.named(of, err)
 	}
