@@ -125,6 +125,9 @@ func load(ctx context.Context, r *reader, slot slotter) (*loaded, error) {
 		l.damage.unreadable = append(l.damage.unreadable, end+1)
 	}
 	l.finish(lastTap)
+	if n := len(chunks); n > 0 && chunks[n-1].Seq > l.st.LastSeq { // a session without variants ends with its tensors
+		l.st.LastSeq, l.st.LastUS = chunks[n-1].Seq, chunks[n-1].AtUS
+	}
 	return l, nil
 }
 

@@ -144,7 +144,7 @@ func (p *parties) derive(ctx context.Context, r *MeasureRequest, o candidate.Opt
 			return err
 		}
 		for _, part := range parts {
-			k, err := candidate.Only(p.ref, c, part)
+			k, err := candidate.Only(p.ref, c, part.Name)
 			if err := row(i, "only "+part.Name, part.Name, k, err); err != nil {
 				return err
 			}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"quantscope/analysis/yardstick"
+	"quantscope/sessions"
+	"quantscope/views"
+)
+
+func itoa(id int32) string { return strconv.Itoa(int(id)) }
+
+// pairSentence says how b stands to a.
+func pairSentence(a, b string, p *yardstick.Pair) string {
+	if p.Equal {
+		return fmt.Sprintf("%s equals %s at every position", b, a)
+	}
+	if math.IsNaN(p.DKL) || math.IsNaN(p.Low) || math.IsNaN(p.High) {
+		return fmt.Sprintf("%s and %s are not compared: %s", b, a, p.Why)
+	}
+	over := fmt.Sprintf("over %s", counted(p.Chunks, "chunk", "chunks"))
+	switch {
+	case p.High < 0:
+		return fmt.Sprintf("%s is better than %s by %s [%s, %s] nats a token, on %d of %s", b, a, nats(-p.DKL), nats(-p.High), nats(-p.Low), p.Wins, counted(p.Chunks, "chunk", "chunks"))
+	case p.Low > 0:
+		return fmt.Sprintf("%s is worse than %s by %s [%s, %s] nats a token, better on %d of %s", b, a, nats(p.DKL), nats(p.Low), nats(p.High), p.Wins, counted(p.Chunks, "chunk", "chunks"))
+	}
+	return fmt.Sprintf("%s and %s are not told apart: %s [%s, %s] nats a token, %s", b, a, nats(p.DKL), nats(p.Low), nats(p.High), over)
+}
+
+// printMeasure prints a measurement as plain text.
+func printMeasure(w io.Writer, r *yardstick.Report, d *measureDocument) error {
+	t := newReport(w)
+	t.line("%s", views.Clean(cmp.Or(d.Reference.Path, d.Reference.Label)))
+	t.line("  reference  %s, %.2f bits a weight, perplexity %s", views.Clean(d.Reference.Effective), d.Reference.BitsPerWeight, perplexity(d.RefPPL))
+	t.line("  measured   %s activations, kernels %q, %d tokens of vocabulary, %s", d.Activations, d.KernelSet, d.Vocab, scoredWords(d))
+	for _, c := range d.Corpora {
+		t.line("  corpus     %s: %s, %s, sha256 %.12s (%s)", views.Clean(c.Name), counted(c.Chunks, "chunk", "chunks"), counted(c.Tokens, "token", "tokens"), c.SHA256, views.Clean(c.Source))
+	}
+	t.line("  session    %s", d.Session)
+	for _, n := range d.Notes {
+		t.line("  note       %s", views.Clean(n))
+	}
+	t.line("")
+	d.table(t)
+	d.parts(t, "KL by confidence of the reference (its highest probability)", func(r *yardstick.Result) []yardstick.Summary { return r.Buckets })
+	d.parts(t, "KL by class of the token that is predicted", func(r *yardstick.Result) []yardstick.Summary { return r.Classes })
+	if len(d.Pairs) > 0 {
+		t.line("")
+		t.line("compared position by position, 95 %% intervals by bootstrap over chunks, seed %d", d.Seed)
+		for _, p := range d.Pairs {
+			t.line("  %s", views.Clean(p.Sentence))
+		}
+	}
+	d.attribution(t)
+	d.probes(t, r)
+	d.worst(t)
+	t.line("")
+	for _, g := range d.Gates {
+		verdict := "passed"
+		if !g.Passed {
+			verdict = "FAILED"
+		}
+		t.line("gate %-12s %s  %s", g.Gate, verdict, views.Clean(g.Message))
+	}
+	for _, row := range d.Candidates {
+		for _, f := range row.Findings {
+			t.line("finding  %s: %s", views.Clean(row.Candidate), views.Clean(f.Message))
+		}
+		const most = 5
+		for i, x := range row.Fallbacks {
+			if i == most {
+				t.line("fallback %s: … %d more", views.Clean(row.Candidate), len(row.Fallbacks)-most)
+				break
+			}
+			t.line("fallback %s: %s is %s, not %s: %s", views.Clean(row.Candidate), views.Clean(x.Tensor), x.Effective, x.Requested, views.Clean(x.Reason))
+		}
+	}
+	return t.err
+}
+
+func scoredWords(d *measureDocument) string {
+	words := counted(d.Positions, "position", "positions")
+	if d.Positions != d.Of {
+		words = fmt.Sprintf("%d of %d positions", d.Positions, d.Of)
+	}
+	if d.Scored == "half" {
+		words += ", the second half of each chunk"
+	}
+	return words
+}
+
+// table is the figures of all candidates, the floor first, as the screen has them.
+func (d *measureDocument) table(t *textReport) {
+	header := []string{"candidate", ">b/w", ">KL mean, nats", ">± se", ">median", ">p99", ">max", ">KL reverse", ">top-1", ">PPL", ">ΔPPL", ">± ΔNLL"}
+	for _, c := range d.Corpora {
+		header = append(header, ">"+views.Clean(c.Name))
+	}
+	var rows [][]string
+	add := func(r *measureRow, mark string) {
+		name := mark + views.Clean(r.Candidate)
+		if r.NaN > 0 || r.Infinite > 0 {
+			name += fmt.Sprintf(" (%d NaN, %d ∞)", r.NaN, r.Infinite)
+		}
+		cells := []string{
+			name, fmt.Sprintf("%.2f", r.BitsPerWeight), nats(float64(r.KLMean)), nats(float64(r.KLStderr)), nats(float64(r.KLMedian)),
+			nats(float64(r.KLP99)), nats(float64(r.KLMax)), nats(float64(r.KLReverse)), share3(r.Top1), perplexity(r.PPL), signed(r.DeltaPPL), nats(float64(r.DeltaNLLError)),
+		}
+		for _, c := range d.Corpora {
+			f := r.Corpora[c.Name]
+			cells = append(cells, nats(float64(f.KLMean)))
+		}
+		rows = append(rows, cells)
+	}
+	if d.Floor != nil {
+		add(d.Floor, "· ")
+	}
+	for i := range d.Candidates {
+		mark := ""
+		if d.Candidates[i].Of != "" {
+			mark = "  ↳ "
+		}
+		add(&d.Candidates[i], mark)
+	}
+	t.table(header, rows)
+	if d.Floor != nil {
+		t.line("· the ruler's floor: the reference's own weights, activations rounded; what is not well above it says nothing")
+	}
+}
+
+// parts is a table of one figure by parts of the positions.
+func (d *measureDocument) parts(t *textReport, title string, of func(*yardstick.Result) []yardstick.Summary) {
+	var header []string
+	var rows [][]string
+	for i := range d.results {
+		list := of(&d.results[i])
+		if header == nil {
+			header = []string{"candidate"}
+			for _, s := range list {
+				header = append(header, fmt.Sprintf(">%s (%d)", s.Name, s.Positions))
+			}
+		}
+		cells := []string{views.Clean(d.labels[d.results[i].Candidate])}
+		for _, s := range list {
+			cells = append(cells, nats(s.KL))
+		}
+		rows = append(rows, cells)
+	}
+	if len(header) < 2 {
+		return
+	}
+	t.line("")
+	t.line("%s (positions)", title)
+	t.table(header, rows)
+}
+
+func (d *measureDocument) attribution(t *textReport) {
+	if len(d.Attribution) == 0 {
+		return
+	}
+	t.line("")
+	t.line("where it comes from")
+	for _, a := range d.Attribution {
+		t.line("  %s", views.Clean(a.Message))
+	}
+}
+
+// probes lists the linear maps with the largest output error of each candidate.
+func (d *measureDocument) probes(t *textReport, r *yardstick.Report) {
+	if len(r.Probes) == 0 {
+		return
+	}
+	const most = 8
+	for k, label := range d.labels {
+		var own []yardstick.Probe
+		for _, p := range r.Probes {
+			if p.Candidate == k {
+				own = append(own, p)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		slices.SortStableFunc(own, func(a, b yardstick.Probe) int { return cmp.Compare(b.Output, a.Output) })
+		t.line("")
+		t.line("output error ‖(Ŵ−W)x‖/‖Wx‖ of %s on real inputs, the largest of %d; rank correlation with weight error %.2f", views.Clean(label), len(own), yardstick.ProbeAgreement(r.Probes, k).R)
+		var rows [][]string
+		for _, p := range own[:min(most, len(own))] {
+			rows = append(rows, []string{views.Clean(p.Name), fmt.Sprintf("%.4f", p.Output), fmt.Sprintf("%.4f", p.Weight), fmt.Sprint(p.Tensors), fmt.Sprint(p.Rows)})
+		}
+		t.table([]string{"map", ">output", ">weight", ">matrices", ">inputs"}, rows)
+	}
+}
+
+// worst shows the positions of the largest divergence, with their text.
+func (d *measureDocument) worst(t *textReport) {
+	for i := range d.Candidates {
+		r := &d.Candidates[i]
+		if len(r.Worst) == 0 || r.Of != "" {
+			continue
+		}
+		t.line("")
+		t.line("worst positions of %s", views.Clean(r.Candidate))
+		for _, w := range r.Worst {
+			t.line("  %s  %s %d:%d  …%s⟦%s⟧  reference %q (p %.2f), candidate %q", nats(float64(w.KL)), views.Clean(w.Corpus), w.Chunk, w.Position,
+				visible(w.Before), visible(w.Target), w.Reference, w.MaxP, w.Says)
+		}
+	}
+}
+
+// visible shows characters that a terminal would act on, or not show.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n':
+			b.WriteRune('⏎')
+		case r == '\t':
+			b.WriteRune('⇥')
+		case r < 0x20:
+			b.WriteRune('␀' + r)
+		case r == 0x7f:
+			b.WriteRune('␡')
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r):
+			fmt.Fprintf(&b, "‹U+%04X›", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func share3(f sessions.Figure) string {
+	if math.IsNaN(float64(f)) {
+		return "–"
+	}
+	return fmt.Sprintf("%.4f", float64(f))
+}
+
+func perplexity(f sessions.Figure) string {
+	switch x := float64(f); {
+	case math.IsNaN(x):
+		return "–"
+	case math.IsInf(x, 0):
+		return "∞"
+	case x >= 1e5:
+		return fmt.Sprintf("%.3e", x)
+	}
+	return fmt.Sprintf("%.3f", float64(f))
+}
+
+func signed(f sessions.Figure) string {
+	if x := float64(f); !math.IsNaN(x) && !math.IsInf(x, 0) {
+		return fmt.Sprintf("%+.4f", x)
+	}
+	return perplexity(f)
+}
