@@ -3,57 +3,88 @@ package kernels_test
 import (
 	"context"
 	"math"
+	"path/filepath"
 	"testing"
 
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 )
 
-func TestGGUFGolden(t *testing.T) {
-	ck, err := checkpoint.Open("/work/shared/golden/gguf_dequantize.safetensors")
-	if err != nil {
+// goldenBytes reads a tensor of a golden file as its bytes, or fails.
+func goldenBytes(t *testing.T, ck *checkpoint.Checkpoint, name string) []byte {
+	t.Helper()
+	x, ok := ck.Lookup(name)
+	if !ok {
+		t.Fatalf("%s has no %s", ck.Path, name)
+	}
+	raw := make([]byte, x.Elements()*int64(x.DType.Bits())/8)
+	if err := ck.ReadAt(context.Background(), x, 0, raw); err != nil {
 		t.Fatal(err)
 	}
-	ck2, err := checkpoint.Open("/work/shared/golden/gguf_quantize.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, id := range []kernels.GGUFType{2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 39} {
-		for _, src := range []struct {
-			ck         *checkpoint.Checkpoint
-			from, want string
-		}{{ck, ".blocks", ".dequant"}, {ck2, ".bytes", ".dequant"}} {
-			x, ok := src.ck.Lookup(id.String() + src.from)
-			if !ok {
-				continue
-			}
-			raw := make([]byte, x.Elements())
-			if err := src.ck.ReadAt(context.Background(), x, 0, raw); err != nil {
+	return raw
+}
+
+// Blocks of gguf-py 0.19, random and its own quantizer's, decode to its bits, by
+// every set.
+func TestGGUFMeetsGGUFPy(t *testing.T) {
+	for file, c := range map[string]struct {
+		blocks string
+		types  []kernels.GGUFType
+	}{
+		"gguf_dequantize.safetensors": {".blocks", []kernels.GGUFType{
+			kernels.GGUFQ2_K, kernels.GGUFQ3_K, kernels.GGUFQ4_K, kernels.GGUFQ5_K, kernels.GGUFQ6_K, kernels.GGUFIQ4NL, kernels.GGUFIQ4XS,
+		}},
+		"gguf_quantize.safetensors": {".bytes", []kernels.GGUFType{
+			kernels.GGUFQ4_0, kernels.GGUFQ4_1, kernels.GGUFQ5_0, kernels.GGUFQ5_1, kernels.GGUFQ8_0, kernels.GGUFBF16, kernels.GGUFMXFP4,
+		}},
+	} {
+		ck, err := checkpoint.Open(filepath.Join("testdata", "golden", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range c.types {
+			raw, bits := goldenBytes(t, ck, kind.String()+c.blocks), goldenBytes(t, ck, kind.String()+".dequant")
+			want := make([]float32, len(bits)/4)
+			if err := checkpoint.DecodeF32(want, checkpoint.F32, bits); err != nil {
 				t.Fatal(err)
 			}
-			w, _ := src.ck.Lookup(id.String() + src.want)
-			wraw := make([]byte, 4*w.Elements())
-			if err := src.ck.ReadAt(context.Background(), w, 0, wraw); err != nil {
-				t.Fatal(err)
-			}
-			want := make([]float32, w.Elements())
-			checkpoint.DecodeF32(want, checkpoint.F32, wraw)
-			got := make([]float32, len(want))
-			if err := kernels.DecodeGGUF(got, id, raw); err != nil {
-				t.Fatal(err)
-			}
-			bad := 0
-			for i := range got {
-				if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-					bad++
-					if bad < 3 {
-						t.Errorf("%s[%d]: %v want %v", id, i, got[i], want[i])
+			for _, set := range kernels.Available() {
+				got := make([]float32, len(want))
+				if err := set.DecodeGGUF(got, kind, raw); err != nil {
+					t.Fatal(err)
+				}
+				i := -1
+				for k := range got {
+					if math.Float32bits(got[k]) != math.Float32bits(want[k]) {
+						i = k
+						break
 					}
 				}
+				if i >= 0 {
+					t.Errorf("%s, %s: element %d is %v, want %v", set.Name, kind, i, got[i], want[i])
+				}
 			}
-			n++
+		}
+		_ = ck.Close()
+	}
+}
+
+func TestGGUFRefusals(t *testing.T) {
+	for what, err := range map[string]error{
+		"an unknown type":    kernels.DecodeGGUF(make([]float32, 32), 42, make([]byte, 18)),
+		"a type beyond all":  kernels.DecodeGGUF(make([]float32, 32), math.MaxUint32, make([]byte, 18)),
+		"integers":           kernels.DecodeGGUF(make([]float32, 1), kernels.GGUFI32, make([]byte, 4)),
+		"part of a block":    kernels.DecodeGGUF(make([]float32, 31), kernels.GGUFQ4_0, make([]byte, 18)),
+		"too few bytes":      kernels.DecodeGGUF(make([]float32, 64), kernels.GGUFQ4_0, make([]byte, 18)),
+		"too many bytes":     kernels.DecodeGGUF(make([]float32, 32), kernels.GGUFQ4_0, make([]byte, 19)),
+		"a swap of unknowns": kernels.SwapGGUF(42, make([]byte, 18)),
+		"a swap of a part":   kernels.SwapGGUF(kernels.GGUFQ4_0, make([]byte, 17)),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", what)
 		}
 	}
-	t.Log(n)
+	if s := kernels.GGUFType(42).String(); s != "type 42" || kernels.GGUFType(42).Known() || kernels.GGUFType(42).Decodes() {
+		t.Errorf("type 42 is %q", s)
+	}
 }
