@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
@@ -348,5 +349,41 @@ func TestMeasureIsInterrupted(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) || scored == 0 || scored == 4 {
 		t.Errorf("%d chunks scored, then %v", scored, err)
+	}
+}
+
+// BenchmarkFiveCandidates measures five candidates in one pass and each in a pass of
+// its own; the ratio is of the two.
+func BenchmarkFiveCandidates(b *testing.B) {
+	ref := reference(b)
+	var cands []*candidate.Candidate
+	for _, spec := range []string{"nvfp4", "nvfp4+mse", "nvfp4+mse_ge1", "int4-g128", "fp8"} {
+		cands = append(cands, variant(b, ref, spec))
+	}
+	corpora := texts(b, 2, 256, "prose", "code", "chat")
+	for _, cached := range []bool{false, true} {
+		name := "reference/computed"
+		o := Options{NoFloor: true}
+		if cached {
+			name, o.Cache = "reference/cached", b.TempDir()
+		}
+		run := func(c []*candidate.Candidate) time.Duration {
+			begin := time.Now()
+			if _, err := Measure(context.Background(), ref, c, corpora, o); err != nil {
+				b.Fatal(err)
+			}
+			return time.Since(begin)
+		}
+		run(cands) // fills the cache
+		b.Run(name, func(b *testing.B) {
+			var together, alone time.Duration
+			for b.Loop() {
+				together += run(cands)
+				for _, c := range cands {
+					alone += run([]*candidate.Candidate{c})
+				}
+			}
+			b.ReportMetric(float64(together)/float64(alone), "together/alone")
+		})
 	}
 }
