@@ -60,6 +60,7 @@ type Candidate struct {
 	close  func() error
 	items  []item    // what the pass reads, tensor by tensor
 	id     *identity // of the weights, where source does not say where they come from
+	codes  *budget   // of what is made of it
 }
 
 // Share is how much of a candidate is stored in one scheme.
@@ -91,7 +92,7 @@ type Options struct {
 	Set     kernels.Set
 	Threads int
 	Targets string // patterns of what variants quantize; "" is the default selection of package recipe
-	Mem     int64  // bytes that codes made on the fly may stay in memory for; 0: made anew each time
+	Mem     int64  // bytes that codes of all variants of one reference may stay in memory for; 0: 256 MiB, negative: they are made anew each time
 	Recover bool   // undo the orders of rows that Compare finds in a candidate with files of its own
 	// Export finds the newest whole export of a session file: where it lies.
 	// Without it a spec that ends in .qscope is refused.

@@ -116,24 +116,34 @@ func TestDefaultTargets(t *testing.T) {
 	compareAll(t, mustParse(t, ref, "int4-g128+range", Options{Mem: 100_000}), c)
 }
 
-// Codes stay between passes as far as the memory goes, and give the same again.
+// Codes stay between passes as far as the memory goes, that of all variants of a
+// reference together, and give the same again.
 func TestKeptCodes(t *testing.T) {
+	const mem = 1_500_000
 	ref := open(t, "demo")
-	c := mustParse(t, ref, "nvfp4", Options{Mem: 1 << 20})
-	again := mustParse(t, ref, "nvfp4", Options{})
+	c, other := mustParse(t, ref, "nvfp4", Options{Mem: mem}), mustParse(t, ref, "mxfp4", Options{Mem: mem})
+	again := mustParse(t, open(t, "demo"), "nvfp4", Options{Mem: -1})
 	compareAll(t, c, again)
-	m := source(t, c).(*overlay).m
-	kept, bytes := 0, int64(0)
-	for _, j := range m.jobs {
-		if j.kept != nil {
-			kept++
-			bytes += j.kept.size()
+	compareAll(t, other, other)
+	kept, jobs, bytes := 0, 0, int64(0)
+	for _, x := range []*Candidate{c, other} {
+		for _, j := range source(t, x).(*overlay).m.jobs {
+			jobs++
+			if j.kept != nil {
+				kept++
+				bytes += j.kept.size()
+			}
 		}
 	}
-	if kept == 0 || kept == len(m.jobs) || bytes != m.held || bytes > 1<<20 {
-		t.Errorf("%d of %d kept, %d bytes, %d counted", kept, len(m.jobs), bytes, m.held)
+	if kept == 0 || kept == jobs || bytes != ref.codes.held || bytes > mem || bytes < mem-10_000 {
+		t.Errorf("%d of %d kept, %d bytes, %d counted", kept, jobs, bytes, ref.codes.held)
 	}
 	compareAll(t, c, again)
+	for _, j := range source(t, again).(*overlay).m.jobs {
+		if j.kept != nil {
+			t.Fatal("codes stay without memory for them")
+		}
+	}
 }
 
 // Origins say what two candidates have in common, and nothing else.

@@ -20,11 +20,38 @@ type made struct {
 	threads int
 	jobs    map[model.Place]*job
 	layers  map[int]bool // that have a job; -1 is the embedding
-	mem     int64
+	budget  *budget
 
-	mu   sync.Mutex
-	held int64 // bytes of codes in memory
+	mu sync.Mutex // of what jobs keep
 }
+
+// budget is what codes of all variants of one reference may take in memory.
+type budget struct {
+	mu          sync.Mutex
+	limit, held int64 // bytes
+}
+
+// allow makes the budget at least n.
+func (b *budget) allow(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limit = max(b.limit, n)
+}
+
+// take takes memory for codes that stay, if there is so much; a negative n gives
+// some back.
+func (b *budget) take(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > 0 && n > b.limit-b.held {
+		return false
+	}
+	b.held += n
+	return true
+}
+
+// defaultMem holds the codes of a model of half a billion parameters.
+const defaultMem = 256 << 20
 
 // job is one matrix that is made.
 type job struct {
@@ -53,8 +80,13 @@ type choice struct {
 
 // newMade plans what is made. Matrices that servers fuse and that are made by one
 // variant share their second-level scale, as exports have it by default.
-func newMade(choices []choice, o Options) *made {
-	m := &made{set: o.set(), threads: o.Threads, jobs: map[model.Place]*job{}, layers: map[int]bool{}, mem: o.Mem}
+func newMade(choices []choice, b *budget, o Options) *made {
+	mem := o.Mem
+	if mem == 0 {
+		mem = defaultMem
+	}
+	b.allow(mem)
+	m := &made{set: o.set(), threads: o.Threads, jobs: map[model.Place]*job{}, layers: map[int]bool{}, budget: b}
 	byVariant := map[string][]topology.Matrix{}
 	var order []string
 	for _, c := range choices {
@@ -116,14 +148,14 @@ func (m *made) code(ctx context.Context, raw model.Source, j *job, room func(n i
 	if err != nil {
 		return nil, fmt.Errorf("candidate: %s: %w", j.name, err)
 	}
-	keep := m.reserve(size)
+	keep := m.budget.take(size)
 	if keep {
 		room = func(n int) []byte { return make([]byte, n) }
 	}
 	c, err := q.run(ctx, room)
 	if err != nil {
 		if keep {
-			m.reserve(-size)
+			m.budget.take(-size)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -135,22 +167,11 @@ func (m *made) code(ctx context.Context, raw model.Source, j *job, room func(n i
 		if j.kept == nil {
 			j.kept = c
 		} else { // another pass was there first
-			m.held -= size
+			m.budget.take(-size)
 		}
 		m.mu.Unlock()
 	}
 	return c, nil
-}
-
-// reserve takes memory for codes that stay, if there is so much.
-func (m *made) reserve(n int64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n > 0 && n > m.mem-m.held {
-		return false
-	}
-	m.held += n
-	return true
 }
 
 // amax is the magnitude that a fused matrix's global scale is taken from; 0 for

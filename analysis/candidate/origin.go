@@ -36,10 +36,14 @@ func (o owned) LayerOrigin(layer int) any                { return layerOrigin{o.
 func (o owned) WeightOrigin(p model.Place) any           { return placeOrigin{o.owner, p, "weight"} }
 func (o owned) vectorOrigin(p model.Place, n string) any { return placeOrigin{o.owner, p, n} }
 
-// identified gives a candidate an identity of its own, if it has none.
+// identified gives a candidate an identity of its own, if it has none, and a
+// budget for what is made of it.
 func (c *Candidate) identified() *Candidate {
 	if c.id == nil {
 		c.id = new(identity)
+	}
+	if c.codes == nil {
+		c.codes = new(budget)
 	}
 	return c
 }

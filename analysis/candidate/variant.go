@@ -88,7 +88,7 @@ func makeOf(ref *Candidate, choices []choice, o Options) (*Candidate, error) {
 			Message: fmt.Sprintf("%d matrices have rows that are no whole blocks: measured with a short last block, which no layout of exports can store", short),
 		})
 	}
-	m := newMade(taken, o)
+	m := newMade(taken, ref.codes, o)
 	c.setInventory(items)
 	c.Effective = strings.Join(m.names(), ", ")
 	c.source = func() (model.Source, error) { return newOverlay(ref, m) }
