@@ -71,6 +71,8 @@ type MeasureRequest struct {
 	NoFloor    bool
 	Ceiling    float64 // of a mean KL, for the gate of that name; 0: none
 	Seed       uint64  // of the bootstrap
+	Base       string  // file of log probabilities that is the reference; its texts are then the only corpus
+	BaseOut    string  // file that the reference's log probabilities are written to
 	Cache      string  // folder of the reference's hidden states; "": none
 	Threads    int
 	MemBytes   int64

@@ -69,6 +69,9 @@ func (d *yardDesk) idle() <-chan struct{} {
 // events; hold waits between groups of chunks where something comes first.
 func (d *yardDesk) run(ctx context.Context, r MeasureRequest, p *parties, post func(...stored), hold func(context.Context) error) error {
 	id, y := d.find(p.setup)
+	if r.Base != "" || r.BaseOut != "" { // what such a file says of a text, or is told of it, is of a whole pass
+		id, y = d.count(), nil
+	}
 	if y != nil && y.End != nil && y.End.State == RunFinished && (!r.Probe || len(y.End.Probes) > 0) {
 		return d.again(ctx, r, y)
 	}
@@ -157,6 +160,13 @@ func (d *yardDesk) find(s *yardstick.Setup) (int, *Yard) {
 		}
 	}
 	return len(d.yards), nil
+}
+
+// count is how many measurements there are.
+func (d *yardDesk) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.yards)
 }
 
 // yardKey is what of a setup decides its figures, as text: not where files lie,

@@ -9,6 +9,7 @@ import (
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
 	"quantscope/analysis/yardstick"
+	"quantscope/analysis/yardstick/kld"
 	"quantscope/quant/demo"
 )
 
@@ -18,12 +19,17 @@ type parties struct {
 	candidates []*candidate.Candidate
 	opened     []*candidate.Candidate // to be closed; what is derived of others is not
 	corpora    []*corpus.Corpus
+	base       *kld.Reader       // nil without one
 	options    yardstick.Options // of the request
 	setup      *yardstick.Setup
 }
 
-// ErrNoCorpus is wrapped where a measurement has nothing to be over.
-var ErrNoCorpus = errors.New("no corpus is named")
+// ErrNoCorpus is wrapped where a measurement has nothing to be over, ErrCorpus where
+// what it is over is said twice.
+var (
+	ErrNoCorpus = errors.New("no corpus is named")
+	ErrCorpus   = errors.New("no other corpus can be named")
+)
 
 // open opens the reference at path, and everything else that the request names.
 // Nothing is computed. identity is that which the reference must have; "" for any.
@@ -57,7 +63,12 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	if err := p.derive(ctx, r, o); err != nil {
 		return p, err
 	}
-	if p.corpora, err = p.texts(ctx, r.Corpora, r, false); err != nil {
+	if r.Base != "" {
+		err = p.openBase(r)
+	} else {
+		p.corpora, err = p.texts(ctx, r.Corpora, r, false)
+	}
+	if err != nil {
 		return p, err
 	}
 	if len(r.Calib) > 0 {
@@ -68,7 +79,7 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	p.options = yardstick.Options{
 		Set: r.KernelSet, Threads: r.Threads, Mem: r.MemBytes, BF16: r.BF16, Half: r.Half, NoFloor: r.NoFloor, Probe: r.Probe,
 		Cache: r.Cache, Seed: r.Seed, Program: r.Program, Ceiling: r.Ceiling, Keep: r.Keep, Targets: r.Targets,
-		Derived: p.options.Derived, Calib: p.options.Calib, Warn: r.Warn,
+		Derived: p.options.Derived, Calib: p.options.Calib, Warn: r.Warn, Base: p.base, BaseOut: r.BaseOut,
 	}
 	p.setup, err = yardstick.NewSetup(p.ref, p.candidates, p.corpora, p.options)
 	return p, err
@@ -167,6 +178,24 @@ func newestExport(ctx context.Context, session string) (string, error) {
 	return "", &FileError{Path: session, Reason: "holds no whole export: quantize with --out makes one"}
 }
 
+// openBase opens the file that is the reference.
+func (p *parties) openBase(r *MeasureRequest) (err error) {
+	if len(r.Corpora) > 0 {
+		return fmt.Errorf("%w beside %s: its texts are the corpus", ErrCorpus, r.Base)
+	}
+	if p.base, err = kld.Open(r.Base); err != nil {
+		return err
+	}
+	bos := int32(-1)
+	if p.ref.Tokenizer != nil {
+		if id, adds := p.ref.Tokenizer.Begin(); adds {
+			bos = id
+		}
+	}
+	p.corpora = []*corpus.Corpus{yardstick.BaseCorpus(p.base, bos)}
+	return nil
+}
+
 // texts loads corpora; for evaluation, with none named, the embedded ones.
 func (p *parties) texts(ctx context.Context, names []string, r *MeasureRequest, calib bool) ([]*corpus.Corpus, error) {
 	o := corpus.Options{Tokenizer: p.ref.Tokenizer, Chunk: r.Chunk, Chunks: r.Chunks, Calib: calib}
@@ -208,5 +237,9 @@ func (p *parties) close() error {
 		errs = append(errs, c.Close())
 	}
 	p.opened = nil
+	if p.base != nil {
+		errs = append(errs, p.base.Close())
+		p.base = nil
+	}
 	return errors.Join(errs...)
 }

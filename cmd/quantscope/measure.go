@@ -30,7 +30,8 @@ type measureFlags struct {
 	seed                                           uint64
 	ceiling                                        float64
 	attribute, half, probe, noFloor, asStored      bool
-	json, allowFallback                            bool
+	klBase, writeBase                              string
+	json, allowFallback, force                     bool
 }
 
 func newMeasure(std streams) *cobra.Command {
@@ -77,6 +78,9 @@ same command goes on where it was.`,
 	fl.IntVar(&f.worst, "worst", 5, "how many of the worst positions to show, with their text")
 	fl.StringVar(&f.session, "session", "", "session file to create or to add to (default: a new one in the state folder)")
 	fl.StringVar(&f.cache, "cache", "", "folder of the reference's hidden states, or none (default: in the user's cache folder)")
+	fl.StringVar(&f.klBase, "kl-base", "", "file of log probabilities by llama-perplexity or --write-kl-base: the reference, and its texts the corpus")
+	fl.StringVar(&f.writeBase, "write-kl-base", "", "file to write the reference's log probabilities to, for llama-perplexity")
+	fl.BoolVar(&f.force, "force", false, "overwrite the file of --write-kl-base")
 	fl.StringVar(&f.mem, "mem", "", "memory for weights, hidden states and logits, such as 512MiB or 2GiB")
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
@@ -89,7 +93,7 @@ func (f *measureFlags) request(reference string) (sessions.MeasureRequest, error
 	r := sessions.MeasureRequest{
 		Checkpoint: reference, Corpora: f.corpora, Calib: f.calib, Keep: f.keep, HeadFrom: f.headFrom, BodyFrom: f.bodyFrom,
 		Attribute: f.attribute, AsStored: f.asStored, Targets: f.targets, Half: f.half, Probe: f.probe, NoFloor: f.noFloor,
-		Ceiling: f.ceiling, Seed: f.seed, Chunk: f.chunk, Chunks: f.chunks, Threads: f.threads, Program: version, KernelSet: kernels.Best(),
+		Base: f.klBase, BaseOut: f.writeBase, Ceiling: f.ceiling, Seed: f.seed, Chunk: f.chunk, Chunks: f.chunks, Threads: f.threads, Program: version, KernelSet: kernels.Best(),
 	}
 	for _, c := range f.candidates {
 		r.Candidates = append(r.Candidates, splitVariants(c)...)
@@ -103,6 +107,12 @@ func (f *measureFlags) request(reference string) (sessions.MeasureRequest, error
 		return r, usage(fmt.Errorf("--worst %d: want 0 to 64", f.worst))
 	case !(f.ceiling >= 0):
 		return r, usage(fmt.Errorf("--ceiling %g: want 0 or more nats", f.ceiling))
+	case f.klBase != "" && f.writeBase != "":
+		return r, usage(errors.New("--kl-base is the reference, so that --write-kl-base would write it again"))
+	case f.klBase != "" && len(f.corpora) > 0:
+		return r, usage(errors.New("--kl-base brings its own texts, so that --corpus cannot be given"))
+	case f.force && f.writeBase == "":
+		return r, usage(errors.New("--force goes with --write-kl-base"))
 	case f.chunk < 0 || f.chunks < 0:
 		return r, usage(fmt.Errorf("--chunk %d, --chunks %d: want 0 or more", f.chunk, f.chunks))
 	}
@@ -152,6 +162,16 @@ func runMeasure(ctx context.Context, std streams, reference string, f measureFla
 	if reference != "demo" {
 		if err := present(reference); err != nil {
 			return err
+		}
+	}
+	if f.klBase != "" {
+		if err := present(f.klBase); err != nil {
+			return err
+		}
+	}
+	if f.writeBase != "" && !f.force {
+		if _, err := os.Lstat(f.writeBase); err == nil {
+			return usage(fmt.Errorf("%s: is there already; --force overwrites it", f.writeBase))
 		}
 	}
 	if r.MemBytes > 0 { // what the buffers hold is not to be doubled by garbage
@@ -250,7 +270,7 @@ func measureError(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, sessions.ErrNoCorpus), errors.As(err, &no), errors.Is(err, candidate.ErrSpec):
+	case errors.Is(err, sessions.ErrNoCorpus), errors.Is(err, sessions.ErrCorpus), errors.As(err, &no), errors.Is(err, candidate.ErrSpec):
 		return usage(err)
 	}
 	if exitCode(err) != exitUsage {

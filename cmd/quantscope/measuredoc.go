@@ -35,6 +35,7 @@ type measureDocument struct {
 	Attribution []measureParts     `json:"attribution"`
 	Probes      []measureProbe     `json:"probes"`
 	Sanity      *measureSanity     `json:"sanity"`
+	Base        []measureBase      `json:"base,omitempty"`
 	labels      []string           // by candidate
 	setup       *yardstick.Setup   // for the table
 	texts       map[int32]string   // of tokens that are in no corpus
@@ -203,6 +204,13 @@ type measureProbe struct {
 	Rows      int64           `json:"rows"`
 }
 
+// measureBase is what llama-perplexity would print of a candidate, beside a file of
+// its.
+type measureBase struct {
+	Candidate string `json:"candidate"`
+	Block     string `json:"block"`
+}
+
 // measureSanity says whether the measurement can be believed.
 type measureSanity struct {
 	Deterministic bool              `json:"deterministic"`
@@ -279,6 +287,17 @@ func measureOf(session string, r *yardstick.Report, texts map[int32]string, wors
 		d.Probes = append(d.Probes, measureProbe{d.label(p.Candidate), p.Layer, p.Name, p.Tensors, sessions.Figure(p.Output), sessions.Figure(p.Weight), p.Rows})
 	}
 	d.Sanity = d.sanity(r.Sane)
+	for i, st := range r.Base {
+		if st == nil {
+			continue
+		}
+		var b strings.Builder
+		if err := st.Print(&b); err != nil {
+			b.Reset()
+			b.WriteString(err.Error() + "\n")
+		}
+		d.Base = append(d.Base, measureBase{d.label(i), b.String()})
+	}
 	return d
 }
 

@@ -62,6 +62,13 @@ func printMeasure(w io.Writer, r *yardstick.Report, d *measureDocument) error {
 	d.attribution(t)
 	d.probes(t, r)
 	d.worst(t)
+	for _, b := range d.Base {
+		t.line("")
+		t.line("%s, as llama-perplexity prints it", views.Clean(b.Candidate))
+		for line := range strings.Lines(b.Block) {
+			t.line("%s", strings.TrimRight(line, "\n"))
+		}
+	}
 	t.line("")
 	for _, g := range d.Gates {
 		verdict := "passed"
