@@ -21,6 +21,7 @@ type Stored struct {
 	vectors  map[vectorAt]int // index in ck.Tensors
 	buffers  [][]byte
 	used     int
+	raw      []byte // of a matrix whose elements do not follow each other
 }
 
 type vectorAt struct {
@@ -166,14 +167,30 @@ func (s *Stored) read(ctx context.Context, m *topology.Matrix, t *checkpoint.Ten
 		return data, s.ck.ReadAt(ctx, t, m.Offset, data)
 	}
 	span := (int64(m.Rows-1)*m.RowStride + int64(m.Cols-1)*m.ColStride + 1) * int64(size)
-	raw := make([]byte, span)
+	if span > t.Size { // the tensor is in the file, so this bounds what is allocated
+		return nil, &checkpoint.FileError{File: s.ck.Files[t.File].Name, Tensor: t.Name, Reason: fmt.Sprintf("%s would end behind it", m.Name)}
+	}
+	if int64(cap(s.raw)) < span {
+		s.raw = make([]byte, span)
+	}
+	raw := s.raw[:span]
 	if err := s.ck.ReadAt(ctx, t, m.Offset, raw); err != nil {
 		return nil, err
 	}
+	rows, cols := m.RowStride*int64(size), m.ColStride*int64(size)
 	for row := range m.Rows {
-		for col := range m.Cols {
-			from := (int64(row)*m.RowStride + int64(col)*m.ColStride) * int64(size)
-			copy(data[(row*m.Cols+col)*size:][:size], raw[from:])
+		from, to := int64(row)*rows, data[row*m.Cols*size:][:m.Cols*size]
+		switch {
+		case m.ColStride == 1:
+			copy(to, raw[from:])
+		case size == 2:
+			for ; len(to) > 0; to, from = to[2:], from+cols {
+				to[0], to[1] = raw[from], raw[from+1]
+			}
+		default:
+			for ; len(to) > 0; to, from = to[size:], from+cols {
+				copy(to[:size], raw[from:])
+			}
 		}
 	}
 	return data, nil
