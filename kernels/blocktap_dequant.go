@@ -14,12 +14,18 @@ import (
 // for fp8 it is the tensor's scale where scales is empty, else it is not looked
 // at. A NaN scale gives NaN.
 func Dequantize(dst []float32, spec Spec, rows, cols int, codes, scales, mins []byte, global float32) error {
+	return Set{}.Dequantize(dst, spec, rows, cols, codes, scales, mins, global)
+}
+
+// Dequantize is the package's function of that name by this set: the same bits,
+// but for a NaN's payload.
+func (s Set) Dequantize(dst []float32, spec Spec, rows, cols int, codes, scales, mins []byte, global float32) error {
 	q, f, err := spec.check()
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
 	if f.Name == "nvfp4" {
-		return DequantizeNVFP4(dst, codes, scales, global, spec.Convention, rows, cols)
+		return s.DequantizeNVFP4(dst, codes, scales, global, spec.Convention, rows, cols)
 	}
 	scaleBytes, minBytes := q.stored(f, spec.Convention)
 	if f.Scope == ScopeTensor && len(scales) == 0 {
@@ -51,7 +57,7 @@ func Dequantize(dst []float32, spec Spec, rows, cols int, codes, scales, mins []
 			return fmt.Errorf("%s decode: %d %s for %d×%d, want %d: %w", f.Name, c.have, c.what, rows, cols, want, ErrShape)
 		}
 	}
-	d := blockDecoder{scaleBytes: scaleBytes, scales: scales, mins: mins, conv: spec.Convention, symmetric: f.MinBits == 0}
+	d := blockDecoder{set: &s, scaleBytes: scaleBytes, scales: scales, mins: mins, conv: spec.Convention, symmetric: f.MinBits == 0}
 	width, height := f.blockShape(rows, cols)
 	d.decode(dst, codes, rows, cols, width, height, d.values(f))
 	return nil
@@ -63,6 +69,12 @@ func Dequantize(dst []float32, spec Spec, rows, cols int, codes, scales, mins []
 // row, bf16 under CT and f32 under every other convention, and always multiply,
 // weight_scale_inv too.
 func DequantizeFP8Tiles(dst []float32, conv Convention, rows, cols, tileRows, tileCols int, codes, scales []byte) error {
+	return Set{}.DequantizeFP8Tiles(dst, conv, rows, cols, tileRows, tileCols, codes, scales)
+}
+
+// DequantizeFP8Tiles is the package's function of that name by this set: the same
+// bits, but for a NaN's payload.
+func (s Set) DequantizeFP8Tiles(dst []float32, conv Convention, rows, cols, tileRows, tileCols int, codes, scales []byte) error {
 	const name = "fp8-block128"
 	if known := quantizers[name].conventions; !slices.Contains(known, conv) {
 		return fmt.Errorf("fp8 tiles: convention %v: %w (known: %v)", conv, ErrUnsupported, known)
@@ -77,7 +89,7 @@ func DequantizeFP8Tiles(dst []float32, conv Convention, rows, cols, tileRows, ti
 	if n, ok := product(ceilDiv(rows, tileRows), ceilDiv(cols, tileCols), size); !ok || n != len(scales) {
 		return fmt.Errorf("fp8 tiles: %d scale bytes for %d×%d in tiles of %d×%d, want %d: %w", len(scales), rows, cols, tileRows, tileCols, n, ErrShape)
 	}
-	d := blockDecoder{scaleBytes: size, scales: scales, conv: conv}
+	d := blockDecoder{set: &s, scaleBytes: size, scales: scales, conv: conv}
 	d.decode(dst, codes, rows, cols, tileCols, tileRows, &e4m3Values)
 	return nil
 }
@@ -97,6 +109,7 @@ func (f Format) blockShape(rows, cols int) (width, height int) {
 
 // blockDecoder decodes the formats of blockTap.
 type blockDecoder struct {
+	set          *Set // its kernels for codes of four bits, where it has some
 	conv         Convention
 	symmetric    bool
 	scaleBytes   int
@@ -141,12 +154,21 @@ func (d *blockDecoder) decode(dst []float32, codes []byte, rows, cols, width, he
 	if d.four {
 		rowCodes = ceilDiv(cols, 2)
 	}
+	var w *dequantSpace
+	if d.set.nibbles != nil {
+		w = dequantSpaces.Get().(*dequantSpace)
+		defer dequantSpaces.Put(w)
+	}
 	for r := range rows {
 		row, code := dst[r*cols:(r+1)*cols], codes[r*rowCodes:(r+1)*rowCodes]
-		for from := 0; from < cols; from += width {
+		done := 0
+		if w != nil {
+			done = d.vectors(w, row, code, r/height*perRow, width, values)
+		}
+		for from := done / width * width; from < cols; from += width {
 			block := r/height*perRow + from/width
 			scale, offset := d.scale(block), d.offset(block)
-			for c := from; c < min(from+width, cols); c++ {
+			for c := max(from, done); c < min(from+width, cols); c++ {
 				b := code[c>>d.shift()]
 				if d.four {
 					b = b >> (c % 2 * 4) & 15

@@ -8,6 +8,12 @@ import "fmt"
 // and reads code 8 as +0; compressed-tensors divides, q = code·(scale/global),
 // and reads it as −0. A NaN scale gives NaN.
 func DequantizeNVFP4(dst []float32, codes, scales []byte, globalScale float32, conv Convention, rows, cols int) error {
+	return Set{}.DequantizeNVFP4(dst, codes, scales, globalScale, conv, rows, cols)
+}
+
+// DequantizeNVFP4 is the package's function of that name by this set: the same
+// bits, but for a NaN's payload.
+func (s Set) DequantizeNVFP4(dst []float32, codes, scales []byte, globalScale float32, conv Convention, rows, cols int) error {
 	if conv > CT {
 		return fmt.Errorf("nvfp4 decode: %v: %w", conv, ErrUnsupported)
 	}
@@ -28,10 +34,19 @@ func DequantizeNVFP4(dst []float32, codes, scales []byte, globalScale float32, c
 	if cols == 0 {
 		return nil
 	}
+	var w *dequantSpace
+	if s.nibbles != nil {
+		w = dequantSpaces.Get().(*dequantSpace)
+		defer dequantSpaces.Put(w)
+	}
 	for r := range rows {
 		row := dst[r*cols : (r+1)*cols]
 		code, scale := codes[r*rowCodes:(r+1)*rowCodes], scales[r*rowScales:(r+1)*rowScales]
-		for c := range row {
+		done := 0
+		if w != nil {
+			done = s.nvfp4Vectors(w, row, code, scale, globalScale, conv, &values)
+		}
+		for c := done; c < cols; c++ {
 			nibble := code[c/2] >> (c % 2 * 4) & 15
 			row[c] = float32(values[nibble] * nvfp4Step(scale[c/BlockNVFP4], globalScale, conv))
 		}

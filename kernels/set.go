@@ -18,7 +18,8 @@ type Set struct {
 	nvfp4Encode func(j *nvfp4Job, src, scales, codes []byte)                         // see nvfp4EncodeRef
 
 	rows    *rowKernels
-	gguf    []ggufBlocks // by type; one without a kernel is decoded by the definition
+	nibbles *nibbleKernels // none: codes of four bits are decoded by the definition
+	gguf    []ggufBlocks   // by type; one without a kernel is decoded by the definition
 	blocks  blockKernels
 	gemm    gemmKernels
 	convert convertKernels
