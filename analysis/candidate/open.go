@@ -2,7 +2,6 @@ package candidate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -291,5 +290,3 @@ func (o *Options) set() kernels.Set {
 	}
 	return o.Set
 }
-
-var errNotYet = errors.New("candidate: not built yet")

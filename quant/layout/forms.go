@@ -33,6 +33,7 @@ var (
 	f32   = []checkpoint.DType{checkpoint.F32}
 	bf16  = []checkpoint.DType{checkpoint.BF16}
 	wide  = []checkpoint.DType{checkpoint.F32, checkpoint.BF16}
+	tiled = []checkpoint.DType{checkpoint.F32, checkpoint.F8E8M0}
 	power = []checkpoint.DType{checkpoint.U8, checkpoint.F8E8M0}
 )
 
@@ -43,7 +44,7 @@ var forms = []form{
 	{CompressedTensors, "mxfp4", []need{{"weight_packed", u8}, {"weight_scale", power}}, buildMXFP4},
 	{MXFP4, "mxfp4", []need{{"blocks", u8}, {"scales", power}}, buildBlocks},
 	{"", "fp8", []need{{"weight", e4m3}, {"weight_scale", wide}}, buildFP8}, // ModelOpt and compressed-tensors
-	{FP8, "fp8 in tiles", []need{{"weight", e4m3}, {"weight_scale_inv", f32}}, buildTiles},
+	{FP8, "fp8 in tiles", []need{{"weight", e4m3}, {"weight_scale_inv", tiled}}, buildTiles},
 	{CompressedTensors, "int4", []need{{"weight_packed", i32}, {"weight_scale", wide}, {"weight_shape", i64}}, buildWords},
 	{Quantscope, "int4", []need{{"weight_packed", u8}, {"weight_scale", bf16}, {"weight_min", bf16}}, buildOwn},
 }

@@ -96,3 +96,42 @@ func TestGroupsThatAreEquallyClose(t *testing.T) {
 		}
 	}
 }
+
+// Scales of tiles that are powers of two, one byte each, decode as their f32 do.
+func TestTilesOfPowers(t *testing.T) {
+	codes := make([]byte, 200*136)
+	for i := range codes {
+		codes[i] = byte(i*7) & 0xBF
+	}
+	weight := part{proj + ".weight", checkpoint.F8E4M3, []int64{200, 136}, codes}
+	exponents := []byte{120, 0, 254, 127}
+	var floats []byte
+	for _, e := range exponents {
+		bits := uint32(e) << 23
+		if e == 0 {
+			bits = 1 << 22
+		}
+		floats = binary.LittleEndian.AppendUint32(floats, bits)
+	}
+	const config = `{"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}`
+	var decoded [][]float32
+	for _, scale := range []part{
+		{proj + ".weight_scale_inv", checkpoint.F8E8M0, []int64{2, 2}, exponents},
+		{proj + ".weight_scale_inv", checkpoint.F32, []int64{2, 2}, floats},
+	} {
+		_, l := openPath(t, write(t, config, []part{weight, scale}))
+		if len(l.Modules) != 1 || len(l.Findings) != 0 {
+			t.Fatalf("%d modules, findings %v", len(l.Modules), l.Findings)
+		}
+		m := &l.Modules[0]
+		decoded = append(decoded, decode(t, m, 128))
+		var s Stored
+		if err := m.Read(t.Context(), &s, 128, 72); err != nil {
+			t.Fatal(err)
+		}
+		if m.ScaleSize() != 4 || len(s.Scales) != 8 || m.Steps(&s)[0] != float32(math.Ldexp(1, 127)) || m.Steps(&s)[1] != 1 {
+			t.Errorf("%s: scales of %d bytes, %v", scale.dtype, m.ScaleSize(), m.Steps(&s))
+		}
+	}
+	sameFloats(t, "decoded", decoded[0], decoded[1])
+}

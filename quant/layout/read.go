@@ -137,8 +137,24 @@ func (m *Module) readScales(ctx context.Context, s *Stored, first, rows int64) (
 	case m.tileR > 0:
 		first, rows = first/int64(m.tileR), ceil(rows, int64(m.tileR))
 	}
+	if m.powers() {
+		if s.words, err = m.readPlace(ctx, s.words, m.scales, first, rows); err != nil {
+			return err
+		}
+		s.Scales = grow(s.Scales, 4*len(s.words))
+		for i, code := range s.words {
+			binary.LittleEndian.PutUint32(s.Scales[4*i:], math.Float32bits(kernels.E8M0ToF32(code)))
+		}
+		return nil
+	}
 	s.Scales, err = m.readPlace(ctx, s.Scales, m.scales, first, rows)
 	return err
+}
+
+// powers says whether the scales of tiles are stored as powers of two, and read as
+// the f32 that they stand for.
+func (m *Module) powers() bool {
+	return m.tileR > 0 && m.scales.t.DType == checkpoint.F8E8M0
 }
 
 func (m *Module) readMins(ctx context.Context, s *Stored, first, rows int64) (err error) {
@@ -199,10 +215,14 @@ func (m *Module) Decode(dst []float32, s *Stored) error {
 	return nil
 }
 
-// ScaleSize is the bytes of one stored block scale; 0 where there is none.
+// ScaleSize is the bytes of one block scale as Read gives it; 0 where there is
+// none.
 func (m *Module) ScaleSize() int {
-	if m.scales.t == nil {
+	switch {
+	case m.scales.t == nil:
 		return 0
+	case m.powers():
+		return 4
 	}
 	return m.scales.t.DType.Bits() / 8
 }
