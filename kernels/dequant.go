@@ -35,8 +35,13 @@ func spread(dst, groups []float32, width int) {
 		return
 	}
 	each := ceilDiv(width, nibbleStep)
+	for ; len(dst) > each; dst, groups = dst[each:], groups[1:] {
+		for i := range dst[:each] {
+			dst[i] = groups[0]
+		}
+	}
 	for i := range dst {
-		dst[i] = groups[i/each]
+		dst[i] = groups[0]
 	}
 }
 
