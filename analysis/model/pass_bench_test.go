@@ -112,3 +112,85 @@ func demoChunks(tb testing.TB, n int) [][]int32 {
 	}
 	return chunks
 }
+
+// BenchmarkParties measures five candidates in one pass against five passes, each
+// with the reference beside its candidate or, as where the reference's hidden
+// states are cached, alone. Candidates differ from the reference in all layers, or
+// from the middle on. "ratio" is one pass over five.
+func BenchmarkParties(b *testing.B) {
+	spec := moeSpec(6, 256, 4, 2, 64, 256, 16, 2, 1000)
+	ref := newRandom(spec, 1).keep()
+	chunks := texts(spec, 1, 256, 256, 256, 256)
+	for _, c := range []struct {
+		name  string
+		first int // layer that differs
+		with  bool
+	}{{"all/reference", 0, true}, {"all/cached", 0, false}, {"half/reference", 3, true}, {"half/cached", 3, false}} {
+		b.Run(c.name, func(b *testing.B) {
+			var cands []Source
+			for k := range 5 {
+				s := newRandom(spec, 1).keep()
+				s.seeds = map[int]uint64{}
+				for i := c.first; i < len(spec.Layers); i++ {
+					s.seeds[i] = uint64(10 + k)
+				}
+				cands = append(cands, s)
+			}
+			run := func(sources ...Source) time.Duration {
+				begin := time.Now()
+				if _, err := Run(context.Background(), spec, sources, chunks, Options{Set: kernels.Best(), Threads: 2}); err != nil {
+					b.Fatal(err)
+				}
+				return time.Since(begin)
+			}
+			five := func(cand Source) []Source {
+				if c.with {
+					return []Source{ref, cand}
+				}
+				return []Source{cand}
+			}
+			together := append([]Source{}, cands...)
+			if c.with {
+				together = append([]Source{ref}, cands...)
+			}
+			run(together...) // makes the weights
+			one, each := time.Duration(1<<62), time.Duration(1<<62)
+			for b.Loop() {
+				one = min(one, run(together...))
+				var sum time.Duration
+				for _, s := range cands {
+					sum += run(five(s)...)
+				}
+				each = min(each, sum)
+			}
+			b.ReportMetric(one.Seconds()/each.Seconds(), "ratio")
+		})
+	}
+}
+
+// BenchmarkDecode takes a text of SmolLM2-135M's shape on token by token.
+func BenchmarkDecode(b *testing.B) {
+	spec := smolLM2()
+	d, err := NewDecoder(b.Context(), spec, NewResident(newRandom(spec, 1)), Options{Set: kernels.Best(), Threads: 2})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := d.Feed(b.Context(), texts(spec, 1, 128)[0]); err != nil {
+		b.Fatal(err)
+	}
+	var logits []float32
+	b.ReportAllocs()
+	for b.Loop() {
+		x, err := d.Feed(b.Context(), []int32{1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if logits, err = d.Logits(logits, x, 1); err != nil {
+			b.Fatal(err)
+		}
+		if d.Len() > 512 {
+			d.Cut(128)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+}
