@@ -37,7 +37,7 @@ func (p *KL) charted() []int {
 // logarithmic axis that ends where the last position is.
 func (p *KL) drawSpread(w, h int) string {
 	th, r := p.scene.Theme, p.rows.report
-	title := th.Title.Render("distribution") + th.Dim.Render(fitting(w-12, "  % of positions by log10 KL", "  % by log10 KL", ""))
+	title := th.Title.Render("distribution") + th.Dim.Render(fitting(w-12, "  % of positions by KL, a logarithmic axis", "  % of positions by KL", ""))
 	shown := p.charted()
 	lo, hi := len(yardstick.Histogram{}.Counts), -1
 	for _, c := range shown {
@@ -75,7 +75,26 @@ func (p *KL) drawSpread(w, h int) string {
 	if below {
 		title += th.Dim.Render(fitting(w-Width(title), "  zeros left out", ""))
 	}
-	return Block([]string{title}, w, 1) + "\n" + klChart(th, series, from, to, w, h-1)
+	return Block([]string{title}, w, 1) + "\n" + klChart(th, series, w, h-1, func(n int) []tick { return decadeTicks(from, to, n) })
+}
+
+// decadeTicks are powers of ten on an axis of n cells whose ends are logarithms,
+// as many as stand apart.
+func decadeTicks(lo, hi float64, n int) []tick {
+	if !(hi > lo) || n < 2 {
+		return nil
+	}
+	const label = 6 // with a blank
+	step := math.Max(math.Ceil((hi-lo)*label/float64(n-1)), 1)
+	var out []tick
+	for v := math.Ceil(lo/step) * step; v <= hi; v += step {
+		text := "1"
+		if v != 0 {
+			text = minus(fmt.Sprintf("1e%.0f", v))
+		}
+		out = append(out, tick{int(math.Round((v - lo) / (hi - lo) * float64(n-1))), text})
+	}
+	return out
 }
 
 // drawPlaces is the mean KL by the position in the chunk.
@@ -96,12 +115,13 @@ func (p *KL) drawPlaces(w, h int) string {
 			longest = max(longest, len(k)-1)
 		}
 	}
-	return Block([]string{title}, w, 1) + "\n" + klChart(th, series, 0, float64(max(longest, 1)), w, h-1)
+	return Block([]string{title}, w, 1) + "\n" + klChart(th, series, w, h-1, func(n int) []tick { return rangeTicks(0, float64(max(longest, 1)), n) })
 }
 
-// klChart draws curves over an axis from lo to hi in exactly h lines of exactly w
-// cells. The curves' strokes and colours are those of the table.
-func klChart(th *Theme, series []Series, lo, hi float64, w, h int) string {
+// klChart draws curves over an axis in exactly h lines of exactly w cells; ticks
+// gives the axis' labels for its width. The curves' strokes and colours are those
+// of the table.
+func klChart(th *Theme, series []Series, w, h int, ticks func(n int) []tick) string {
 	plot, ok := plotLines(th, series, w, h, false, true)
 	if !ok {
 		text := "too little room for a chart"
@@ -117,7 +137,7 @@ func klChart(th *Theme, series []Series, lo, hi float64, w, h int) string {
 	left := plot.label + 2
 	var axis styledLine
 	end := 0
-	for _, k := range rangeTicks(lo, hi, max(w-left, 2)) {
+	for _, k := range ticks(max(w-left, 2)) {
 		text := k.label
 		x := min(max(left+k.at-(Width(text)-1)/2, end), w-Width(text))
 		if x < end {

@@ -45,23 +45,15 @@ func (p *KL) drawWorst(w, h int) string {
 	return Block([]string{title}, w, 1) + "\n" + tb.Render(th, w, h-1)
 }
 
-// klToken is the text of a token on its own, between marks that show its blanks.
-func klToken(s string) string {
-	if strings.TrimSpace(s) == s && s != "" {
-		return Clean(s)
-	}
-	return strings.ReplaceAll(Clean(s), " ", "␣")
-}
-
 // marked is the text in w cells with the token marked: as much of what follows
 // as a third of the room holds, and of what comes before as is left.
 func (k *klPlace) marked(th *Theme, w int) string {
 	if w <= 0 {
 		return ""
 	}
-	token := Truncate(Clean(k.token), max(w-2, 1))
+	token := Truncate(klBytes(k.token), max(w-2, 1))
 	rest := max(w-Width(token)-2, 0)
-	before, after := Clean(k.before), Clean(k.after)
+	before, after := steady(k.before), steady(k.after)
 	behind := min(Width(after), rest/3)
 	front := tailOf(before, rest-behind)
 	after = Truncate(after, w-Width(front)-Width(token)-2)
@@ -95,11 +87,15 @@ func (p *KL) drawPosition(w, h int) string {
 	lines := []string{th.Title.Render("KL "+klShort(k.KL)) + th.Dim.Render(fitting(w-Width("KL "+klShort(k.KL)),
 		"  "+where+fmt.Sprintf("  the %s worst of %s", klOrdinal(p.worst.selected+1), Clean(p.rows.party(p.at).Label)), "  "+where, ""))}
 	table := p.whoSays(k)
-	texts := max(h-len(lines)-len(table.Rows)-2, 1)
+	texts := max(h-len(lines)-len(table.Rows)-3, 1)
 	if p.level != klFull {
 		texts = min(texts, 3)
 	}
-	lines = append(lines, k.wrapped(th, w, texts)...)
+	wrapped := k.wrapped(th, w, texts)
+	lines = append(lines, wrapped...)
+	if p.level == klFull && strings.ContainsRune(strings.Join(wrapped, ""), markStand) {
+		lines = append(lines, th.Dim.Render(Truncate(string(markStand)+" is a mark that terminals set in different widths", w)))
+	}
 	if rest := h - len(lines) - 1; rest > 1 {
 		if rest > len(table.Rows)+1 {
 			lines = append(lines, "")
@@ -134,11 +130,11 @@ func (k *klPlace) wrapped(th *Theme, w, most int) []string {
 	if w < 4 || most < 1 {
 		return nil
 	}
-	token := "«" + Truncate(Clean(k.token), max(w-2, 1)) + "»"
-	after := Clean(k.after)
+	token := "«" + Truncate(klBytes(k.token), max(w-2, 1)) + "»"
+	after := steady(k.after)
 	room := most*w - Width(token)
 	behind := min(Width(after), max(room/4, 0))
-	front := tailOf(Clean(k.before), max(room-behind-most, 0))
+	front := tailOf(steady(k.before), max(room-behind-most, 0))
 	// Plain lines of w cells are cut first and coloured afterwards: the token may
 	// stand over the end of one.
 	type piece struct {
