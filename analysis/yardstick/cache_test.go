@@ -210,3 +210,34 @@ func TestDigestsAreKept(t *testing.T) {
 		t.Errorf("%s, then %s, %v", a, b, err)
 	}
 }
+
+// Whatever a file holds, it is read only if it is what was written.
+func FuzzReadStates(f *testing.F) {
+	key := cacheKey{Identity: "a", Tokens: "b", Count: 2, Hidden: 3}
+	dir := f.TempDir()
+	c := &hiddenCache{m: &measurement{}, dir: dir, limit: 1 << 20, key: key}
+	ids := []int32{4, 5}
+	if err := c.store([]chunkAt{{ids: ids}}, []float32{1, 2, 3, 4, 5, 6}); err != nil {
+		f.Fatal(err)
+	}
+	key, head, path, err := c.of(ids)
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:20])
+	f.Add([]byte(cacheMagic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		x, err := readStates(path, key, head)
+		if (err == nil) != bytes.Equal(data, good) || err == nil && len(x) != 6 {
+			t.Errorf("%d values, %v", len(x), err)
+		}
+	})
+}

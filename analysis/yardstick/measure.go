@@ -50,7 +50,7 @@ type Derived struct {
 
 // Progress is how far a measurement is.
 type Progress struct {
-	Stage         string // opening, reference, candidates, scoring, probing, bootstrap
+	Stage         string // reference, candidates, scoring, checking, probing, bootstrap
 	Party         int    // candidate that is at work, -1 the reference
 	Layer, Layers int
 	Done, Total   int64   // token·layers of all parties
