@@ -11,6 +11,7 @@ import (
 // coded is a matrix in memory as codes and scales, which is decoded in panels.
 // Row r of the matrix is row first+r·step of what is stored.
 type coded struct {
+	set         kernels.Set
 	spec        kernels.Spec
 	format      kernels.Format
 	rows, cols  int
@@ -28,13 +29,13 @@ type coded struct {
 // newCoded takes the codes of a stored matrix of rows×cols and checks that they
 // are as many as its format says. Its own tiles, where a layout states them, are
 // tileR×tileC.
-func newCoded(spec kernels.Spec, rows, cols, tileR, tileC int, codes, scales, mins []byte, global float32) (*coded, error) {
+func newCoded(set kernels.Set, spec kernels.Spec, rows, cols, tileR, tileC int, codes, scales, mins []byte, global float32) (*coded, error) {
 	f, err := kernels.FormatByName(spec.Format)
 	if err != nil {
 		return nil, err
 	}
 	c := &coded{
-		spec: spec, format: f, rows: rows, cols: cols, step: 1, codes: codes, scales: scales, mins: mins, global: global,
+		set: set, spec: spec, format: f, rows: rows, cols: cols, step: 1, codes: codes, scales: scales, mins: mins, global: global,
 		codeRow: (cols*f.Bits + 7) / 8,
 	}
 	n := 0
@@ -113,7 +114,7 @@ func (c *coded) panel(dst []float32, row0, rows, col0, cols int) error {
 		scales = c.gather(&g.scales, c.scales, c.perRow*c.scaleSize, from*c.scaleSize, n*c.scaleSize, row0, rows)
 		mins = c.gather(&g.mins, c.mins, c.perRow*c.minSize, from*c.minSize, n*c.minSize, row0, rows)
 	}
-	return kernels.Dequantize(dst, c.spec, rows, cols, codes, scales, mins, c.global)
+	return c.set.Dequantize(dst, c.spec, rows, cols, codes, scales, mins, c.global)
 }
 
 // gather brings bytes from … of rows of a field together, in place where they
@@ -146,7 +147,7 @@ func (c *coded) tiles(g *gathered, dst []float32, row0, rows, col0, cols int) er
 		if col0%c.tileC == 0 {
 			from := col0 / c.tileC
 			codes := c.gather(&g.codes, c.codes, c.codeRow, col0, cols, row0+r, n)
-			err := kernels.DequantizeFP8Tiles(dst[r*cols:][:n*cols], c.spec.Convention, n, cols, n, c.tileC, codes, scales[from*c.scaleSize:][:ceil(cols, c.tileC)*c.scaleSize])
+			err := c.set.DequantizeFP8Tiles(dst[r*cols:][:n*cols], c.spec.Convention, n, cols, n, c.tileC, codes, scales[from*c.scaleSize:][:ceil(cols, c.tileC)*c.scaleSize])
 			if err != nil {
 				return err
 			}
@@ -157,7 +158,7 @@ func (c *coded) tiles(g *gathered, dst []float32, row0, rows, col0, cols int) er
 			tile := col / c.tileC
 			m := min((tile+1)*c.tileC, col0+cols) - col
 			codes := c.codes[row*c.codeRow+col:][:m]
-			if err := kernels.DequantizeFP8Tiles(dst[r*cols+col-col0:][:m], c.spec.Convention, 1, m, 1, m, codes, scales[tile*c.scaleSize:][:c.scaleSize]); err != nil {
+			if err := c.set.DequantizeFP8Tiles(dst[r*cols+col-col0:][:m], c.spec.Convention, 1, m, 1, m, codes, scales[tile*c.scaleSize:][:c.scaleSize]); err != nil {
 				return err
 			}
 			col += m

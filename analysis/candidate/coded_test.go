@@ -69,15 +69,16 @@ func every(f func(spec kernels.Spec)) {
 // the whole matrix gives there; so are rows of a part of it.
 func TestPanels(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
+	sets := kernels.Available()
 	every(func(spec kernels.Spec) {
 		for _, shape := range [][2]int{{1, 1}, {3, 31}, {5, 256}, {130, 300}, {257, 515}, {16, 1024}} {
 			rows, cols := shape[0], shape[1]
 			out, global := quantized(t, spec, random(uint64(rows), rows, cols))
 			want := make([]float32, rows*cols)
-			if err := kernels.Dequantize(want, spec, rows, cols, out.Codes, out.Scales, out.Mins, global); err != nil {
+			if err := kernels.Reference().Dequantize(want, spec, rows, cols, out.Codes, out.Scales, out.Mins, global); err != nil {
 				t.Fatal(err)
 			}
-			whole, err := newCoded(spec, rows, cols, 0, 0, out.Codes, out.Scales, out.Mins, global)
+			whole, err := newCoded(sets[r.IntN(len(sets))], spec, rows, cols, 0, 0, out.Codes, out.Scales, out.Mins, global)
 			if err != nil {
 				t.Fatalf("%+v %v: %v", spec, shape, err)
 			}
@@ -129,7 +130,7 @@ func TestOddTiles(t *testing.T) {
 		if err := kernels.DequantizeFP8Tiles(want, kernels.DeepSeek, rows, cols, tile[0], tile[1], codes, scales); err != nil {
 			t.Fatal(err)
 		}
-		c, err := newCoded(kernels.Spec{Format: "fp8-block128", Convention: kernels.DeepSeek}, rows, cols, tile[0], tile[1], codes, scales, nil, 0)
+		c, err := newCoded(kernels.Best(), kernels.Spec{Format: "fp8-block128", Convention: kernels.DeepSeek}, rows, cols, tile[0], tile[1], codes, scales, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,11 +194,17 @@ func TestQuantizing(t *testing.T) {
 func TestCodedRefuses(t *testing.T) {
 	spec := kernels.Spec{Format: "nvfp4"}
 	for name, bad := range map[string]func() (*coded, error){
-		"codes":  func() (*coded, error) { return newCoded(spec, 2, 32, 0, 0, make([]byte, 31), make([]byte, 4), nil, 1) },
-		"scales": func() (*coded, error) { return newCoded(spec, 2, 32, 0, 0, make([]byte, 32), make([]byte, 5), nil, 1) },
-		"format": func() (*coded, error) { return newCoded(kernels.Spec{Format: "nvfp5"}, 2, 32, 0, 0, nil, nil, nil, 1) },
+		"codes": func() (*coded, error) {
+			return newCoded(kernels.Best(), spec, 2, 32, 0, 0, make([]byte, 31), make([]byte, 4), nil, 1)
+		},
+		"scales": func() (*coded, error) {
+			return newCoded(kernels.Best(), spec, 2, 32, 0, 0, make([]byte, 32), make([]byte, 5), nil, 1)
+		},
+		"format": func() (*coded, error) {
+			return newCoded(kernels.Best(), kernels.Spec{Format: "nvfp5"}, 2, 32, 0, 0, nil, nil, nil, 1)
+		},
 		"part": func() (*coded, error) {
-			c, err := newCoded(spec, 2, 32, 0, 0, make([]byte, 32), make([]byte, 4), nil, 1)
+			c, err := newCoded(kernels.Best(), spec, 2, 32, 0, 0, make([]byte, 32), make([]byte, 4), nil, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

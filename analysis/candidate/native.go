@@ -40,7 +40,7 @@ func (n *native) Weight(ctx context.Context, p model.Place) (model.Weight, error
 			return model.Weight{}, err
 		}
 		var err error
-		if c, err = codedModule(at.m, s, at.m.Rows); err != nil {
+		if c, err = n.x.coded(at.m, s, at.m.Rows); err != nil {
 			return model.Weight{}, n.x.fail(at.m.CodeTensor().Name, "cannot be decoded", err)
 		}
 		n.loaded[at.m] = c
@@ -52,10 +52,10 @@ func (n *native) Weight(ctx context.Context, p model.Place) (model.Weight, error
 	return part.weight(), nil
 }
 
-// codedModule is what was read of a module's first rows.
-func codedModule(m *layout.Module, s *layout.Stored, rows int) (*coded, error) {
+// coded is what was read of rows of a module.
+func (x *opened) coded(m *layout.Module, s *layout.Stored, rows int) (*coded, error) {
 	tileR, tileC := m.Tile()
-	return newCoded(m.Spec, rows, m.Cols, tileR, tileC, s.Codes, s.Scales, s.Mins, s.Global)
+	return newCoded(x.set, m.Spec, rows, m.Cols, tileR, tileC, s.Codes, s.Scales, s.Mins, s.Global)
 }
 
 // Has implements model.Source.
@@ -109,7 +109,7 @@ func (n *native) Rows(ctx context.Context, p model.Place, rows []int32, dst []fl
 		if err := m.Read(ctx, &n.rows, first, min(multiple, m.Rows-first)); err != nil {
 			return err
 		}
-		c, err := codedModule(m, &n.rows, min(multiple, m.Rows-first))
+		c, err := n.x.coded(m, &n.rows, min(multiple, m.Rows-first))
 		if err != nil {
 			return n.x.fail(m.CodeTensor().Name, "cannot be decoded", err)
 		}

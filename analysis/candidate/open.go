@@ -35,7 +35,7 @@ func Open(ctx context.Context, path string, o Options) (*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := fromCheckpoint(ctx, path, ck)
+	c, err := fromCheckpoint(ctx, path, ck, o)
 	if err != nil {
 		_ = ck.Close() // the error that ended it says more
 		return nil, err
@@ -71,6 +71,7 @@ func isGGUF(path string) bool {
 
 // opened is a checkpoint of safetensors, shared by its sources.
 type opened struct {
+	set     kernels.Set
 	ck      *checkpoint.Checkpoint
 	top     *topology.Model
 	spec    *model.Spec
@@ -85,7 +86,7 @@ type modulePart struct {
 	rows, first, step int
 }
 
-func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint) (*Candidate, error) {
+func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint, o Options) (*Candidate, error) {
 	if mark := ck.Unfinished(); mark != "" {
 		return nil, &checkpoint.FileError{File: path, Reason: "is an export that is not finished: " + mark + " marks it"}
 	}
@@ -104,7 +105,7 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
-	x := &opened{ck: ck, top: top, spec: spec, layout: lay, modules: map[model.Place]modulePart{}}
+	x := &opened{set: o.set(), ck: ck, top: top, spec: spec, layout: lay, modules: map[model.Place]modulePart{}}
 	if err := x.readable(); err != nil {
 		return nil, err
 	}

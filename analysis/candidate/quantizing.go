@@ -54,7 +54,7 @@ func (q *quantizing) run(ctx context.Context, room func(n int) []byte) (*coded, 
 		return nil, err
 	}
 	out := kernels.Output{Codes: room(sizes.Codes), Scales: room(sizes.Scales), Mins: room(sizes.Mins)}
-	c, err := newCoded(q.spec, q.w.Rows, q.w.Cols, 0, 0, out.Codes, out.Scales, out.Mins, global)
+	c, err := newCoded(q.set, q.spec, q.w.Rows, q.w.Cols, 0, 0, out.Codes, out.Scales, out.Mins, global)
 	if err != nil {
 		return nil, err
 	}
