@@ -60,6 +60,11 @@ func (o *Options) check() error {
 	case o.Chunks < 0:
 		return fmt.Errorf("corpus: %d chunks are less than none", o.Chunks)
 	}
+	return o.CheckRule()
+}
+
+// CheckRule refuses a rule of the begin token that is not known.
+func (o *Options) CheckRule() error {
 	switch o.BOS {
 	case BOSOwn, BOSNone, BOSEach, BOSText, BOSReplace:
 		return nil

@@ -197,11 +197,11 @@ func TestLoadRefuses(t *testing.T) {
 		want       string
 	}{
 		"messages":  {"a.jsonl", `{"messages":[]}`, "chat templates are not executed"},
-		"mixed":     {"a.jsonl", "{\"text\":\"abc\"}\n{\"ids\":[1,2]}", "line 2: texts and ids are mixed"},
-		"both":      {"a.jsonl", `{"text":"abc","ids":[1,2]}`, "line 1: texts and ids are mixed"},
+		"mixed":     {"a.jsonl", "{\"text\":\"abc\"}\n{\"ids\":[1,2]}", "line 2 mixes texts and ids"},
+		"both":      {"a.jsonl", `{"text":"abc","ids":[1,2]}`, "line 1 mixes texts and ids"},
 		"two lists": {"a.jsonl", `{"tokens":[1,2],"ids":[1,2]}`, "line 1 has two lists"},
 		"neither":   {"a.jsonl", `{"content":"x"}`, `line 1 has neither "text" nor ids`},
-		"no JSON":   {"a.jsonl", "{\"text\":\"abc\"}\nabc", "line 2: "},
+		"no JSON":   {"a.jsonl", "{\"text\":\"abc\"}\nabc", "line 2 is no JSON"},
 		"empty":     {"a.jsonl", "\n\n", "no line"},
 		"float ids": {"a.jsonl", `{"ids":[1.5,2]}`, "line 1"},
 		"odd ids":   {"a.ids", "abcde", "5 bytes"},

@@ -24,15 +24,13 @@ import (
 //	FILE.ids              ids as little-endian int32
 //	any other file        UTF-8 text
 //
-// A file that exists comes before an embedded corpus only where the name has a
-// folder or an extension. Errors name the file and the place in it.
+// A file called like an embedded corpus is named with its folder, ./prose. Errors name the file and the place in it.
 func Load(ctx context.Context, name string, o Options) ([]*Corpus, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	short := strings.TrimPrefix(name, "eval.")
-	if name == demo.Label || slices.Contains(demoOrder, short) {
-		return fromDemo(short, o)
+	if Embedded(name) {
+		return fromDemo(strings.TrimPrefix(name, "eval."), o)
 	}
 	switch ext := strings.ToLower(filepath.Ext(name)); ext {
 	case ".safetensors":
@@ -65,6 +63,11 @@ func Load(ctx context.Context, name string, o Options) ([]*Corpus, error) {
 		return nil, err
 	}
 	return []*Corpus{c}, nil
+}
+
+// Embedded says whether a name stands for embedded corpora.
+func Embedded(name string) bool {
+	return name == demo.Label || slices.Contains(demoOrder, strings.TrimPrefix(name, "eval."))
 }
 
 // Known are the names of the embedded corpora.
@@ -138,50 +141,85 @@ type line struct {
 	Messages json.RawMessage `json:"messages"`
 }
 
-// fromLines reads JSONL.
+// fromLines makes a corpus of JSONL.
 func fromLines(ctx context.Context, name string, data []byte, o Options) (*Corpus, error) {
-	var docs []Document
-	var lists [][]int32
+	docs, lists, err := parseLines(name, data)
+	if err != nil {
+		return nil, err
+	}
+	if lists != nil {
+		return asChunks(stem(name), name, lists, o)
+	}
+	c, err := Build(ctx, stem(name), name, docs, o)
+	if err == nil {
+		c.Texts = []Text{fileText(name, docs)}
+	}
+	return c, err
+}
+
+// parseLines reads JSONL: texts or lists of ids, at least one.
+func parseLines(name string, data []byte) (docs []Document, lists [][]int32, err error) {
 	for n := 1; len(data) > 0; n++ {
 		var raw []byte
 		raw, data, _ = bytes.Cut(data, []byte("\n"))
 		if len(bytes.TrimSpace(raw)) == 0 {
 			continue
 		}
+		fail := func(format string, args ...any) error {
+			return fmt.Errorf("corpus: %s: line %d "+format, append([]any{name, n}, args...)...)
+		}
 		var l line
 		if err := json.Unmarshal(raw, &l); err != nil {
-			return nil, fmt.Errorf("corpus: %s: line %d: %w", name, n, err)
+			return nil, nil, fail("is no JSON that is read here: %w", err)
 		}
 		var ids []int32
 		for _, list := range [][]int32{l.Tokens, l.IDs, l.InputIDs} {
-			if list != nil && ids != nil {
-				return nil, fmt.Errorf("corpus: %s: line %d has two lists of ids", name, n)
-			} else if list != nil {
+			switch {
+			case list != nil && ids != nil:
+				return nil, nil, fail("has two lists of ids")
+			case list != nil:
 				ids = list
 			}
 		}
 		switch {
 		case l.Messages != nil:
-			return nil, fmt.Errorf("corpus: %s: line %d has messages, and chat templates are not executed: give the rendered text under \"text\"", name, n)
+			return nil, nil, fail("has messages, and chat templates are not executed: give the rendered text under \"text\"")
 		case l.Text != nil && ids == nil && lists == nil:
 			docs = append(docs, Document{Name: fmt.Sprintf("%s:%d", name, n), Text: *l.Text})
 		case l.Text == nil && ids != nil && docs == nil:
 			lists = append(lists, ids)
 		case l.Text == nil && ids == nil:
-			return nil, fmt.Errorf("corpus: %s: line %d has neither \"text\" nor ids under \"tokens\", \"ids\" or \"input_ids\"", name, n)
+			return nil, nil, fail("has neither \"text\" nor ids under \"tokens\", \"ids\" or \"input_ids\"")
 		default:
-			return nil, fmt.Errorf("corpus: %s: line %d: texts and ids are mixed in one file", name, n)
+			return nil, nil, fail("mixes texts and ids in one file")
 		}
 	}
-	switch {
-	case docs != nil:
-		c, err := Build(ctx, stem(name), name, docs, o)
-		if err == nil {
-			c.Texts = []Text{fileText(name, docs)}
-		}
-		return c, err
-	case lists == nil:
-		return nil, fmt.Errorf("corpus: %s: no line in it", name)
+	if docs == nil && lists == nil {
+		return nil, nil, fmt.Errorf("corpus: %s: no line in it", name)
 	}
-	return asChunks(stem(name), name, lists, o)
+	return docs, lists, nil
+}
+
+// Documents reads texts: of .jsonl files each line, of any other the whole.
+func Documents(names []string) ([]Document, error) {
+	var all []Document
+	for _, name := range names {
+		data, err := readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if strings.ToLower(filepath.Ext(name)) != ".jsonl" {
+			all = append(all, Document{Name: name, Text: string(data)})
+			continue
+		}
+		docs, lists, err := parseLines(name, data)
+		switch {
+		case err != nil:
+			return nil, err
+		case lists != nil:
+			return nil, fmt.Errorf("corpus: %s holds ids, and texts are wanted", name)
+		}
+		all = append(all, docs...)
+	}
+	return all, nil
 }

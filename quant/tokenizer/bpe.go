@@ -24,7 +24,7 @@ type bpe struct {
 	whole   bool       // all are there
 	seams   seams
 	vocab   []string // by id
-	sum     []byte     // digest of all of it
+	sum     []byte   // digest of all of it
 }
 
 // maxMerges bounds the merges that are read.
