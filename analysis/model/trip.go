@@ -129,13 +129,18 @@ func (p *trip) layers() error {
 	return nil
 }
 
-// part gives parties that differ from this layer on hidden states of their own.
+// part gives parties that differ from this layer on hidden states of their own;
+// whoever follows them goes along. Leaders stand before those who follow.
 func (p *trip) part(layer int) {
 	for _, q := range p.parties {
-		if q.leader != nil && q.until == layer {
+		switch {
+		case q.leader == nil || q.until < layer:
+		case q.until == layer:
 			s := q.leader.state
 			q.state = &state{p.room(), slices.Clone(s.rms), slices.Clone(s.broken)}
 			copy(q.state.x, s.x)
+		default:
+			q.state = q.leader.state
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestParties(t *testing.T) {
 		make := func() []*random {
 			ref := newRandom(spec, 1)
 			late, early := ref.with(3, 7), ref.with(1, 7)
-			return []*random{ref, late, early, ref.with(4, 9), late.with(4, 9), ref, newRandom(spec, 2), early.with(3, 7)}
+			return []*random{ref, late, early, ref.with(4, 9), late.with(4, 9), ref, newRandom(spec, 2), early.with(3, 7), late}
 		}
 		var want [][]float32
 		for _, src := range make() {
@@ -28,7 +28,7 @@ func TestParties(t *testing.T) {
 			for _, threads := range []int{1, 2} {
 				o := quick()
 				o.Wave, o.Threads = wave, threads
-				var after [8][]int
+				var after [9][]int
 				o.Layer = func(c, n int, _ []float32) { after[c] = append(after[c], n) }
 				var sources []Source
 				for _, src := range make() {
