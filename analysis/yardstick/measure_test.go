@@ -192,6 +192,24 @@ func TestMeasureIsTheSame(t *testing.T) {
 	}
 }
 
+// Parties that are the same share hidden states; they must be their own.
+func TestPartiesThatAreTheSame(t *testing.T) {
+	ref := reference(t)
+	fp8 := variant(t, ref, "fp8") // of experts, which layer 0 has none of
+	kept, err := candidate.Keep(ref, fp8, "re:model.layers.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cands := []*candidate.Candidate{fp8, variant(t, ref, "nvfp4@linear"), kept, variant(t, ref, "ref")}
+	r, err := Measure(context.Background(), ref, cands, texts(t, 2, 64, "prose", "chat"), Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := r.Results[0].All, r.Results[2].All; a.KL != b.KL || a.KL == 0 || r.Results[3].All.KL != 0 || r.Results[1].All.KL <= a.KL {
+		t.Errorf("fp8 %g, the same in other words %g, nvfp4 %g, the reference %g", a.KL, b.KL, r.Results[1].All.KL, r.Results[3].All.KL)
+	}
+}
+
 func TestSetsGiveTheSameScores(t *testing.T) {
 	ref := reference(t)
 	cand := variant(t, ref, "nvfp4")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/model"
@@ -23,7 +24,10 @@ type measurement struct {
 	parties []*participant
 	budgets []model.Budget // by run
 	runs    [][]int        // parties whose architecture is the same go through one pass
+	laps    []*laps        // by run
 	groups  [][]chunkAt
+	now     []chunkAt // the group that goes through the layers, and its tokens
+	tokens  int64
 	cache   *hiddenCache
 	base    *base    // nil where the reference is a model
 	out     *baseOut // nil where no file is asked for
@@ -81,6 +85,7 @@ func newMeasurement(s *Setup, ref *candidate.Candidate, cands []*candidate.Candi
 		m.parties = append(m.parties, p)
 	}
 	m.runs = byArchitecture(m.parties)
+	m.laps = make([]*laps, len(m.runs))
 	m.openBase()
 	var err error
 	if m.cache, err = openCache(m); err != nil {
@@ -159,34 +164,29 @@ func (m *measurement) group(ctx context.Context, g []chunkAt) error {
 	return m.score(ctx, g, hidden)
 }
 
+// laps are the parties of one architecture that go through a pass together, which
+// is used again for group after group.
+type laps struct {
+	of   []int
+	pass *model.Pass
+}
+
 // run fills in the hidden states of parties of one architecture that have none.
 func (m *measurement) run(ctx context.Context, run int, g []chunkAt, chunks [][]int32, tokens int64, hidden [][]float32) error {
-	var sources []model.Source
 	var of []int
-	var bf16 []bool
 	for _, p := range m.runs[run] {
 		if hidden[p] == nil {
-			sources, of, bf16 = append(sources, m.parties[p].src), append(of, p), append(bf16, m.parties[p].bf16)
+			of = append(of, p)
 		}
 	}
 	if len(of) == 0 {
 		return nil
 	}
-	stage := func(p int) string {
-		if p == 0 {
-			return "reference"
-		}
-		return "candidates"
+	m.now, m.tokens = g, tokens
+	if m.laps[run] == nil || !slices.Equal(m.laps[run].of, of) {
+		m.laps[run] = m.newLaps(run, of)
 	}
-	o := model.Options{
-		Set: m.set, Threads: m.threads, BF16Of: bf16,
-		Done: func(source, layer int) { m.meter.layer(stage(of[source]), of[source]-1, layer, tokens) },
-		NonFinite: func(source, layer int, e *model.NonFiniteError) error {
-			return m.nonFinite(of[source], layer, g, e)
-		},
-	}
-	m.budgets[run].Apply(&o)
-	out, err := model.Run(ctx, m.parties[of[0]].spec, sources, chunks, o)
+	out, err := m.laps[run].pass.Run(ctx, chunks)
 	if err != nil {
 		return m.named(of, err)
 	}
@@ -194,6 +194,28 @@ func (m *measurement) run(ctx context.Context, run int, g []chunkAt, chunks [][]
 		hidden[of[i]] = h.X
 	}
 	return nil
+}
+
+func (m *measurement) newLaps(run int, of []int) *laps {
+	o := model.Options{
+		Set: m.set, Threads: m.threads,
+		Done: func(source, layer int) {
+			stage := "candidates"
+			if of[source] == 0 {
+				stage = "reference"
+			}
+			m.meter.layer(stage, of[source]-1, layer, m.tokens)
+		},
+		NonFinite: func(source, layer int, e *model.NonFiniteError) error {
+			return m.nonFinite(of[source], layer, m.now, e)
+		},
+	}
+	var sources []model.Source
+	for _, p := range of {
+		sources, o.BF16Of = append(sources, m.parties[p].src), append(o.BF16Of, m.parties[p].bf16)
+	}
+	m.budgets[run].Apply(&o)
+	return &laps{of, model.NewPass(m.parties[of[0]].spec, sources, o)}
 }
 
 // nonFinite ends the pass where it is the reference that is not finite, and notes

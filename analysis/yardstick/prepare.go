@@ -134,7 +134,8 @@ func (s *Setup) baselines(cands []*candidate.Candidate) error {
 			continue
 		}
 		s.Candidates[i].Baseline = slices.IndexFunc(s.Candidates, func(p Party) bool {
-			return p.Spec == c.Baseline || p.Label == c.Baseline || strings.HasSuffix(p.Spec, "="+c.Baseline)
+			return p.Spec == c.Baseline || p.Label == c.Baseline || strings.HasSuffix(p.Spec, "="+c.Baseline) ||
+				p.Kind == candidate.Variant && p.Effective == c.Baseline // nvfp4+rtn, or targets that all have
 		})
 		if s.Candidates[i].Baseline == i {
 			return fmt.Errorf("yardstick: %s is its own baseline", s.Candidates[i].Label)
