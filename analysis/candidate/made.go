@@ -209,8 +209,12 @@ func (m *made) largest(w model.Weight) (float32, error) {
 		return m.set.AbsMax(s)
 	}
 	largest := float32(0)
+	var data []byte
 	err := eachRows(m.set, w, 1, func(_ int, rows []float32) error {
-		data := make([]byte, 4*len(rows))
+		if len(data) < 4*len(rows) {
+			data = make([]byte, 4*len(rows))
+		}
+		data := data[:4*len(rows)]
 		if err := m.set.EncodeFloats(data, kernels.F32, rows); err != nil {
 			return err
 		}
