@@ -67,12 +67,12 @@ func (t *table) attribution(results []Result, of int, rows []int) Attribution {
 		a.Message = fmt.Sprintf("%s: its %d parts add up to %.1f %% of its KL (%.4g of %.4g), within the error: 95 %% interval %.1f to %.1f %%",
 			label, len(rows), 100*q.at, a.Sum, a.Whole, 100*q.low, 100*q.high)
 	default:
-		side, by := "too little", a.Whole-a.Sum
+		side, together, by := "too little", "more", a.Whole-a.Sum
 		if by < 0 {
-			side, by = "too much", -by
+			side, together, by = "too much", "less", -by
 		}
-		a.Message = fmt.Sprintf("%s: its %d parts do not add up: %.1f %% of its KL (%.4g of %.4g), 95 %% interval %.1f to %.1f %%, %s by %.2g; errors of the parts act together",
-			label, len(rows), 100*q.at, a.Sum, a.Whole, 100*q.low, 100*q.high, side, by)
+		a.Message = fmt.Sprintf("%s: its %d parts do not add up: %.1f %% of its KL (%.4g of %.4g), 95 %% interval %.1f to %.1f %%, %s by %.2g: together they do %s than each alone",
+			label, len(rows), 100*q.at, a.Sum, a.Whole, 100*q.low, 100*q.high, side, by, together)
 	}
 	return a
 }
