@@ -36,7 +36,17 @@ func expanded(t *testing.T, m *Model, w *Weight) []float32 {
 	if err := kernels.Best().ExpandRows(out, l.Operand(), 0); err != nil {
 		t.Fatal(err)
 	}
-	// Panels of odd numbers of rows, through a product with the unit matrix.
+	// From the middle of a piece on, three rows at a time.
+	some := make([]float32, 3*w.Cols)
+	for r := 1; r+3 <= w.Rows; r += 2 {
+		if err := kernels.Best().ExpandRows(some, l.Operand(), r); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(some, out[r*w.Cols:(r+3)*w.Cols]) {
+			t.Fatalf("%s: rows from %d on are others alone", w.Name, r)
+		}
+	}
+	// In the panels of a product, with the unit matrix.
 	one := make([]float32, w.Cols*w.Cols)
 	for i := range w.Cols {
 		one[i*w.Cols+i] = 1

@@ -35,6 +35,18 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// A token with ln p a little above −16 is in the sum, one a little below is not.
+func TestCutOff(t *testing.T) {
+	for _, c := range []struct{ logit, want float64 }{{-15.6, math.Exp(-15.6) * 1e6}, {-15.99, math.Exp(-15.99) * 1e6}, {-16.01, 0}, {-16.4, 0}} {
+		row := Row{Scale: 1, Least: float32(c.logit), Codes: []uint16{0, 16}} // the other one's ln p is near 0
+		s := Compare(&row, []float32{-1e6, 0}, 1)
+		rest := math.Exp(float64(row.LogProb(1))) * float64(row.LogProb(1))
+		if math.Abs(s.KL-rest-c.want) > 1e-3*(c.want+0.01) {
+			t.Errorf("ln p of %g adds %g, want %g", c.logit, s.KL-rest, c.want)
+		}
+	}
+}
+
 func TestLogitsThatAreNotNumbers(t *testing.T) {
 	var row Row
 	if _, err := row.Set([]float32{0, 1, 2}, -1); err != nil {
