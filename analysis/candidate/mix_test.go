@@ -160,6 +160,10 @@ func TestIncompatible(t *testing.T) {
 		"keep": func() (*Candidate, error) { return Keep(ref, other, "*") },
 		"head": func() (*Candidate, error) { return WithHead(ref, other) },
 		"body": func() (*Candidate, error) { return WithBody(ref, other) },
+		"compare": func() (*Candidate, error) {
+			_, err := Compare(t.Context(), ref, other)
+			return nil, err
+		},
 	} {
 		if _, err := mix(); err == nil || !strings.Contains(err.Error(), "hidden size is") || !strings.Contains(err.Error(), "128") || !strings.Contains(err.Error(), "64") {
 			t.Errorf("%s: %v", name, err)

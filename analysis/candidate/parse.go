@@ -30,7 +30,7 @@ const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, 
 //	FILE.qscope       the newest whole export of a session
 //	FOLDER, FILE.safetensors, FILE.gguf
 //
-// An unknown SPEC is refused with the known forms.
+// A folder that is called as a variant is stands as ./nvfp4. An unknown SPEC is refused with the known forms.
 func Parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candidate, error) {
 	label, what := cutLabel(spec)
 	c, err := parse(ctx, ref, what, o)
@@ -70,7 +70,7 @@ func parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candid
 		return parseRecipe(ref, spec, o)
 	case hasSuffix(spec, ".qscope"):
 		return openExport(ctx, ref, spec, o)
-	case spec == demo.Label, hasSuffix(spec, ".gguf", ".safetensors"), exists(spec):
+	case spec == demo.Label, hasSuffix(spec, ".gguf", ".safetensors"):
 		return openBeside(ctx, ref, spec, o)
 	}
 	name, targets, given := strings.Cut(spec, "@")
@@ -81,6 +81,8 @@ func parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candid
 	switch {
 	case err == nil:
 		return newVariant(ref, v, targets, o)
+	case exists(spec):
+		return openBeside(ctx, ref, spec, o)
 	case strings.ContainsAny(name, `/\`):
 		return nil, &checkpoint.FileError{File: spec, Reason: "there is no such file or folder", Err: os.ErrNotExist}
 	}

@@ -31,6 +31,50 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// A variant is what its name says, whatever folders there are.
+func TestFolderOfAVariantsName(t *testing.T) {
+	ref := open(t, "demo")
+	x := stored(t, ref)
+	dir := exported(t, x.ck, x.top, "", "modelopt", "fp8")
+	t.Chdir(filepath.Dir(dir))
+	if err := os.Rename(dir, "nvfp4"); err != nil {
+		t.Fatal(err)
+	}
+	for spec, want := range map[string]Kind{"nvfp4": Variant, "./nvfp4": Checkpoint} {
+		c := mustParse(t, ref, spec, Options{})
+		defer c.Close()
+		if c.Kind != want || c.Spec != spec {
+			t.Errorf("%s is a %s", spec, c.Kind)
+		}
+	}
+}
+
+// No spec makes a panic, and every refusal is one line.
+func FuzzParse(f *testing.F) {
+	ref, err := Open(f.Context(), "demo", Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range []string{"ref", "x=nvfp4@all", "nvfp4+mse@linear", "fp8@*q_proj*,re:.*k", "int4-g128@", "=", "@", "a=b=c", "nvfp4@@x", "nvfp4@[", "mxfp4+", "x.yaml", "x.qscope", "x.gguf", "nvfp4@model.layers.0.mlp.up_proj", "fp8@lm_head"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		if strings.ContainsAny(spec, "./\\") || exists(spec) {
+			t.Skip()
+		}
+		c, err := Parse(t.Context(), ref, spec, Options{})
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\r\n") && !strings.ContainsAny(spec, "\r\n") {
+				t.Errorf("%q: more than a line: %v", spec, err)
+			}
+			return
+		}
+		if c.Label == "" || c.Effective == "" || c.BitsPerWeight <= 0 || c.BitsPerWeight > 16 {
+			t.Errorf("%q: %+v", spec, c)
+		}
+	})
+}
+
 // What a spec cannot mean is refused in one line, with what is known.
 func TestParseRefuses(t *testing.T) {
 	ref := open(t, "demo")

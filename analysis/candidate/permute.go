@@ -85,6 +85,9 @@ type comparing struct {
 
 // permutations finds them, in the order of the candidate's files.
 func permutations(ctx context.Context, ref, c *Candidate) ([]permutation, error) {
+	if err := Compatible(ref, c); err != nil {
+		return nil, err
+	}
 	a, err := ref.traced()
 	if err != nil {
 		return nil, err
