@@ -87,13 +87,20 @@ func TestSameBits(t *testing.T) {
 // TestAnyGrouping: a text's bits do not depend on what else is in the pass, nor
 // do those of a Pass that is used again.
 func TestAnyGrouping(t *testing.T) {
+	specs, sources := map[string]*Spec{}, map[string]Source{}
 	for _, name := range append([]string{"llama_rope_dynamic"}, plainModels...) {
+		f := opened(t, name)
+		specs[name], sources[name] = f.spec, f.source()
+	}
+	// An MLP so wide that rows go through it in blocks.
+	specs["wide"] = llamaSpec(1, 32, 2, 1, 16, 20000, 90)
+	sources["wide"] = newRandom(specs["wide"], 1)
+	for name, spec := range specs {
 		t.Run(name, func(t *testing.T) {
-			f := opened(t, name)
-			h := f.spec.Hidden
-			chunks := texts(f.spec, 5, 64, 3, 40, 100, 0, 64, 17)
+			h := spec.Hidden
+			chunks := texts(spec, 5, 64, 3, 40, 100, 0, 64, 17)
 			var alone [][]float32
-			pass := NewPass(f.spec, []Source{f.source()}, quick())
+			pass := NewPass(spec, []Source{sources[name]}, quick())
 			for _, c := range chunks {
 				out, err := pass.Run(t.Context(), [][]int32{c})
 				if err != nil {
@@ -197,14 +204,14 @@ func TestDynamicRopeByItsText(t *testing.T) {
 
 // TestBF16Of rounds the activations of one party alone.
 func TestBF16Of(t *testing.T) {
-	f := opened(t, "glm4_moe")
-	chunks := texts(f.spec, 2, 30, 30)
+	spec := moeSpec(3, 48, 4, 2, 12, 40, 8, 2, 90)
+	chunks, src := texts(spec, 2, 30, 30), newRandom(spec, 1)
 	o := quick()
-	plain := hiddenOf(t, f.spec, f.source(), chunks, o)
+	plain := hiddenOf(t, spec, src, chunks, o)
 	o.BF16 = true
-	rounded := hiddenOf(t, f.spec, f.source(), chunks, o)
+	rounded := hiddenOf(t, spec, src, chunks, o)
 	o.BF16, o.BF16Of = false, []bool{false, true}
-	out, err := Run(t.Context(), f.spec, []Source{f.source(), f.source(), f.source()}, chunks, o)
+	out, err := Run(t.Context(), spec, []Source{src.Fork(), src.Fork(), src.Fork()}, chunks, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func TestConfigRefused(t *testing.T) {
 		{"qwen3", rope(map[string]any{"rope_type": "linear"}), "without a factor"},
 		{"gemma3_text", set("use_bidirectional_attention", true), "use_bidirectional_attention is true"},
 		{"qwen3_moe", set("num_experts_per_tok", 0), "num_experts_per_tok"},
-		{"qwen3_moe", set("num_experts_per_tok", 99), "num_experts_per_tok is 99"},
+		{"qwen3_moe", set("num_experts_per_tok", 99), "num_experts_per_tok is 99 of"},
 		{"glm4_moe_group2", set("n_group", 3), "experts in 3 groups"},
 		{"glm4_moe_group2", set("topk_group", 5), "topk_group is 5"},
 		{"deepseek_v3", set("scoring_func", "softmax"), `scoring_func "softmax"`},

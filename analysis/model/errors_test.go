@@ -137,3 +137,18 @@ func TestMissingTensor(t *testing.T) {
 		}
 	}
 }
+
+// TestStrideOutside: a matrix that would leave its tensor is refused.
+func TestStrideOutside(t *testing.T) {
+	f := opened(t, "gpt_oss")
+	at := expert(&f.spec.Layers[0], 1, "up")
+	for i := range f.top.Matrices {
+		if placeOf(f.top.Matrices[i].Role) == at {
+			f.top.Matrices[i].RowStride = 1 << 40
+		}
+	}
+	var e *checkpoint.FileError
+	if _, err := f.source().Weight(t.Context(), at); !errors.As(err, &e) || e.Tensor == "" {
+		t.Errorf("%v, want a FileError", err)
+	}
+}

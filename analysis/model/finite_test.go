@@ -123,6 +123,41 @@ func TestNaNStops(t *testing.T) {
 	if _, err := d.Feed(t.Context(), chunks[1]); !errors.As(err, &got) || got.Layer != 2 {
 		t.Errorf("decoding: %v, want a NonFiniteError of layer 2", err)
 	}
+	if d, err = NewDecoder(t.Context(), spec, &damaged{newRandom(spec, 1), Place{Kind: topology.Embedding, Layer: -1, Expert: -1}, 89, nan}, quick()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Feed(t.Context(), []int32{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Feed(t.Context(), []int32{4, 89}); !errors.As(err, &got) || got.Layer != 0 || got.Position != 4 {
+		t.Errorf("decoding: %v, want a NonFiniteError of position 4", err)
+	}
+}
+
+// TestNaNBehindTheWindow: queries whose window begins behind a NaN do not meet it,
+// in a pass and in decoding.
+func TestNaNBehindTheWindow(t *testing.T) {
+	spec := llamaSpec(1, 32, 4, 2, 8, 24, 2000)
+	spec.Layers[0].Attn.Window = 40
+	text := texts(spec, 1, 600)[0]
+	at := 70
+	for text[at] = 1999; slices.Index(text, 1999) != at; {
+		text[slices.Index(text, 1999)] = 0
+	}
+	sick := &damaged{newRandom(spec, 1), Place{Kind: topology.Embedding, Layer: -1, Expert: -1}, 1999, float32(math.NaN())}
+	o := quick()
+	o.NonFinite = func(int, int, *NonFiniteError) error { return nil }
+	clean, x := hiddenOf(t, spec, newRandom(spec, 1), [][]int32{text}, o), hiddenOf(t, spec, sick, [][]int32{text}, o)
+	h := spec.Hidden
+	sameBits(t, "before", x[:at*h], clean[:at*h])
+	within(t, "behind", x[(at+40)*h:], clean[(at+40)*h:], 1e-5)
+	// From here on no block of keys holds the NaN.
+	sameBits(t, "far behind", x[(256+40)*h:], clean[(256+40)*h:])
+	for i := at; i < at+40; i++ {
+		if !math.IsNaN(float64(x[i*h])) {
+			t.Fatalf("position %d, which sees the NaN, is %g", i, x[i*h])
+		}
+	}
 }
 
 // TestNaNStays: where the pass goes on, a NaN reaches no other candidate, no other

@@ -24,7 +24,7 @@ type random struct {
 	seeds map[int]uint64 // by layer, where it is another
 
 	shared *randomShared
-	lent   int64 // bytes that were given since the last Release
+	lent   [][]byte // what was given since the last Release
 }
 
 type randomShared struct {
@@ -56,9 +56,15 @@ func (s *random) Fork() Source {
 	return &random{spec: s.spec, seed: s.seed, seeds: s.seeds, shared: s.shared}
 }
 
+// Release makes NaN of what it gave, so that a use after it is seen.
 func (s *random) Release() {
-	s.shared.live.Add(-s.lent)
-	s.lent = 0
+	for _, data := range s.lent {
+		s.shared.live.Add(-int64(len(data)))
+		for i := 0; i < len(data) && s.shared.kept == nil; i++ {
+			data[i] = 0xff
+		}
+	}
+	s.lent = s.lent[:0]
 }
 
 func (s *random) of(layer int) uint64 {
@@ -113,7 +119,7 @@ func (s *random) dims(p Place) (rows, cols int) {
 func (s *random) Weight(_ context.Context, p Place) (Weight, error) {
 	rows, cols := s.dims(p)
 	data := s.data(p, rows, cols)
-	s.lent += int64(len(data))
+	s.lent = append(s.lent, data)
 	live := s.shared.live.Add(int64(len(data)))
 	for {
 		peak := s.shared.peak.Load()
