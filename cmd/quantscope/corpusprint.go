@@ -114,19 +114,23 @@ chunk, or a fifth of the evaluation is refused.`, corpus.Window, corpus.Passage)
 				return usage(errors.New("--calib is wanted: the corpus of the calibration"))
 			}
 			var err error
-			switch {
-			case model != "":
-				o.Tokenizer, err = corpus.OpenTokenizer(model)
-			case corpus.Embedded(calib):
-				o.Tokenizer, err = corpus.DemoTokenizer()
+			if model != "" {
+				if o.Tokenizer, err = corpus.OpenTokenizer(model); err != nil {
+					return corpusError(err)
+				}
 			}
+			own, err := corpus.DemoTokenizer()
 			if err != nil {
-				return corpusError(err)
+				return err
 			}
 			var sides [2][]*corpus.Corpus
 			for i, names := range [][]string{args, {calib}} {
 				for _, name := range names {
-					some, err := corpus.Load(cmd.Context(), name, o)
+					as := o
+					if model == "" && corpus.Embedded(name) {
+						as.Tokenizer, as.Chunk = own, 0
+					}
+					some, err := corpus.Load(cmd.Context(), name, as)
 					if err != nil {
 						return corpusError(err)
 					}

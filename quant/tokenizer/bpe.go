@@ -44,7 +44,7 @@ func (t *Tokenizer) parseModel(raw json.RawMessage) error {
 		ByteFallback bool            `json:"byte_fallback"`
 		IgnoreMerges bool            `json:"ignore_merges"`
 	}
-	if len(raw) == 0 {
+	if len(raw) == 0 || string(raw) == "null" {
 		return fmt.Errorf("there is none")
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {

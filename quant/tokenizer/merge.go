@@ -60,17 +60,20 @@ type offer struct {
 	left, right int32
 }
 
-func (o offer) before(p offer) bool { return o.rank < p.rank || o.rank == p.rank && o.at < p.at }
+func sooner(o, p offer) bool { return o.rank < p.rank || o.rank == p.rank && o.at < p.at }
 
-// heaped is a heap of what comes before what.
-type heaped[T interface{ before(T) bool }] []T
+// heaped is a heap: what is before all others comes first.
+type heaped[T any] struct {
+	list   []T
+	before func(a, b T) bool
+}
 
 func (h *heaped[T]) push(x T) {
-	*h = append(*h, x)
-	q := *h
+	h.list = append(h.list, x)
+	q := h.list
 	for i := len(q) - 1; i > 0; {
 		up := (i - 1) / 2
-		if !q[i].before(q[up]) {
+		if !h.before(q[i], q[up]) {
 			return
 		}
 		q[i], q[up] = q[up], q[i]
@@ -79,20 +82,20 @@ func (h *heaped[T]) push(x T) {
 }
 
 func (h *heaped[T]) pop() T {
-	q := *h
+	q := h.list
 	top, n := q[0], len(q)-1
 	q[0] = q[n]
 	q = q[:n]
-	*h = q
+	h.list = q
 	for i := 0; ; {
 		next := 2*i + 1
 		if next >= n {
 			return top
 		}
-		if next+1 < n && q[next+1].before(q[next]) {
+		if next+1 < n && h.before(q[next+1], q[next]) {
 			next++
 		}
-		if !q[next].before(q[i]) {
+		if !h.before(q[next], q[i]) {
 			return top
 		}
 		q[i], q[next] = q[next], q[i]
@@ -104,7 +107,7 @@ func (h *heaped[T]) pop() T {
 func (p pairs) joinMany(dst, symbols []int32) []int32 {
 	n := int32(len(symbols))
 	prev, next := make([]int32, n), make([]int32, n)
-	var q heaped[offer]
+	q := heaped[offer]{before: sooner}
 	look := func(i int32) {
 		if i < 0 || next[i] >= n {
 			return
@@ -120,7 +123,7 @@ func (p pairs) joinMany(dst, symbols []int32) []int32 {
 	for i := range n {
 		look(i)
 	}
-	for len(q) > 0 {
+	for len(q.list) > 0 {
 		o := q.pop()
 		if symbols[o.at] != o.left || next[o.at] >= n || symbols[next[o.at]] != o.right {
 			continue // one of the two was merged meanwhile

@@ -12,6 +12,23 @@ type templatePart struct {
 	ids  []int32
 }
 
+// setPost takes in what is put around a text, whose ids must be tokens.
+func (t *Tokenizer) setPost(raw json.RawMessage) error {
+	parts, err := t.parsePost(raw)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		for _, id := range p.ids {
+			if id < 0 || int(id) >= len(t.vocab) {
+				return fmt.Errorf("token id %d is outside the vocabulary of %d", id, len(t.vocab))
+			}
+		}
+	}
+	t.post = parts
+	return nil
+}
+
 // parsePost reads what is put around a single text; nil is nothing.
 func (t *Tokenizer) parsePost(raw json.RawMessage) ([]templatePart, error) {
 	name, err := kind(raw)

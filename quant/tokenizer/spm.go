@@ -20,9 +20,7 @@ type offered struct {
 	size  int32 // bytes of both, by which a pair that has changed is known
 }
 
-func (o offered) before(p offered) bool {
-	return o.score > p.score || o.score == p.score && o.at < p.at
-}
+func higher(o, p offered) bool { return o.score > p.score || o.score == p.score && o.at < p.at }
 
 // part is a piece of text in a list that is linked both ways; −1 ends it.
 type part struct{ from, size, prev, next int32 }
@@ -39,7 +37,7 @@ func (e *spm) encode(dst []int32, text string) []int32 {
 		return dst
 	}
 	list[len(list)-1].next = -1
-	var q heaped[offered]
+	q := heaped[offered]{before: higher}
 	look := func(i int32) {
 		if i < 0 || list[i].next < 0 {
 			return
@@ -52,7 +50,7 @@ func (e *spm) encode(dst []int32, text string) []int32 {
 	for i := range list {
 		look(int32(i))
 	}
-	for len(q) > 0 {
+	for len(q.list) > 0 {
 		o := q.pop()
 		l := &list[o.at]
 		if l.size == 0 || l.next < 0 || l.size+list[l.next].size != o.size {

@@ -61,6 +61,9 @@ const maxVocab = 1 << 22
 // for batches, not for text, and are left out. Errors name the part; those about
 // parts that are not known wrap ErrUnknown.
 func Parse(data []byte) (*Tokenizer, error) {
+	if depth(data) > maxDepth {
+		return nil, fmt.Errorf("tokenizer.json: parts nest more than %d deep", maxDepth)
+	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("tokenizer.json: %w", err)
@@ -74,7 +77,7 @@ func Parse(data []byte) (*Tokenizer, error) {
 		{"added_tokens", func() error { return t.parseAdded(f.AddedTokens) }},
 		{"normalizer", func() (err error) { t.norms, err = parseNormalizer(f.Normalizer); return }},
 		{"pre_tokenizer", func() error { return t.parsePre(f.PreTokenizer) }},
-		{"post_processor", func() (err error) { t.post, err = t.parsePost(f.PostProcessor); return }},
+		{"post_processor", func() error { return t.setPost(f.PostProcessor) }},
 		{"decoder", func() (err error) { t.decode, err = t.parseDecoder(f.Decoder); return }},
 	} {
 		if err := step.do(); err != nil {
@@ -87,6 +90,29 @@ func Parse(data []byte) (*Tokenizer, error) {
 	t.index()
 	t.seal(t.sum, []string{canonical(f.Normalizer), canonical(f.PreTokenizer), canonical(f.PostProcessor)})
 	return t, nil
+}
+
+// maxDepth bounds parts in parts; those in use nest six deep.
+const maxDepth = 32
+
+// depth is how deep objects and lists of a JSON text nest.
+func depth(data []byte) int {
+	n, most, text := 0, 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			n++
+			most = max(most, n)
+		case c == '}' || c == ']':
+			n--
+		}
+	}
+	return most
 }
 
 // kind is the type of a part; "" where there is none.

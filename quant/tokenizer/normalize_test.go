@@ -1,0 +1,49 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Long rows of marks are where the norm package would put joiners in.
+func TestManyMarks(t *testing.T) {
+	data, err := os.ReadFile("testdata/peer/marks.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct{ Form, Text, Want string }
+	if err := json.Unmarshal(data, &cases); err != nil || len(cases) != 36 {
+		t.Fatal(len(cases), err)
+	}
+	forms := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
+	for _, c := range cases {
+		if got := composed(forms[c.Form])(c.Text); got != c.Want {
+			t.Errorf("%s of %+q is %+q, want %+q", c.Form, c.Text, got, c.Want)
+		}
+	}
+}
+
+// By hand and by the package, every character that has a decomposition comes to
+// the same, alone and before marks.
+func TestByHand(t *testing.T) {
+	for _, f := range []norm.Form{norm.NFC, norm.NFD, norm.NFKC, norm.NFKD} {
+		n := 0
+		for r := rune(0); r <= 0x2FA20; r++ {
+			if r >= 0xD800 && r < 0xE000 || norm.NFKD.PropertiesString(string(r)).Decomposition() == nil && !(r >= 0xAC00 && r < 0xAC80) {
+				continue
+			}
+			n++
+			for _, s := range []string{string(r), string(r) + "\u0301\u0323", "e" + string(r) + "\u0327"} {
+				if got, want := byHand(f, s), f.String(s); got != want {
+					t.Fatalf("form %d of %+q is %+q, want %+q", f, s, got, want)
+				}
+			}
+		}
+		if n < 5000 {
+			t.Errorf("only %d characters", n)
+		}
+	}
+}
