@@ -25,10 +25,11 @@ type parties struct {
 }
 
 // ErrNoCorpus is wrapped where a measurement has nothing to be over, ErrCorpus where
-// what it is over is said twice.
+// what it is over is said twice, ErrLabel where two candidates have one name.
 var (
 	ErrNoCorpus = errors.New("no corpus is named")
 	ErrCorpus   = errors.New("no other corpus can be named")
+	ErrLabel    = errors.New("two candidates are called")
 )
 
 // open opens the reference at path, and everything else that the request names.
@@ -100,7 +101,7 @@ func (p *parties) parse(ctx context.Context, spec string, o candidate.Options) (
 // so that two of one label are refused.
 func (p *parties) add(c *candidate.Candidate) error {
 	if slices.ContainsFunc(p.candidates, func(o *candidate.Candidate) bool { return o.Label == c.Label }) {
-		return fmt.Errorf("two candidates are called %q; LABEL=%s gives one another name", c.Label, c.Spec)
+		return fmt.Errorf("%w %q; LABEL=%s gives one another name", ErrLabel, c.Label, c.Spec)
 	}
 	p.candidates = append(p.candidates, c)
 	return nil

@@ -270,7 +270,7 @@ func measureError(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, sessions.ErrNoCorpus), errors.Is(err, sessions.ErrCorpus), errors.As(err, &no), errors.Is(err, candidate.ErrSpec):
+	case errors.Is(err, sessions.ErrNoCorpus), errors.Is(err, sessions.ErrCorpus), errors.Is(err, sessions.ErrLabel), errors.As(err, &no), errors.Is(err, candidate.ErrSpec):
 		return usage(err)
 	}
 	if exitCode(err) != exitUsage {

@@ -39,7 +39,11 @@ func pairSentence(a, b string, p *yardstick.Pair) string {
 func printMeasure(w io.Writer, r *yardstick.Report, d *measureDocument) error {
 	t := newReport(w)
 	t.line("%s", views.Clean(cmp.Or(d.Reference.Path, d.Reference.Label)))
-	t.line("  reference  %s, %.2f bits a weight, perplexity %s", views.Clean(d.Reference.Effective), d.Reference.BitsPerWeight, perplexity(d.RefPPL))
+	bits := ""
+	if d.Reference.BitsPerWeight > 0 { // a file of log probabilities has none
+		bits = fmt.Sprintf(", %.2f bits a weight", d.Reference.BitsPerWeight)
+	}
+	t.line("  reference  %s%s, perplexity %s", views.Clean(d.Reference.Effective), bits, perplexity(d.RefPPL))
 	t.line("  measured   %s activations, kernels %q, %d tokens of vocabulary, %s", d.Activations, d.KernelSet, d.Vocab, scoredWords(d))
 	for _, c := range d.Corpora {
 		t.line("  corpus     %s: %s, %s, sha256 %.12s (%s)", views.Clean(c.Name), counted(c.Chunks, "chunk", "chunks"), counted(c.Tokens, "token", "tokens"), c.SHA256, views.Clean(c.Source))
@@ -138,8 +142,36 @@ func (d *measureDocument) table(t *textReport) {
 	}
 	t.table(header, rows)
 	if d.Floor != nil {
-		t.line("· the ruler's floor: the reference's own weights, activations rounded; what is not well above it says nothing")
+		t.line("· the ruler's floor: %s; what is not well above it says nothing", floorWords(d))
 	}
+}
+
+// yardLines are a line on each measurement that a session holds.
+func yardLines(st *sessions.State) []string {
+	var lines []string
+	for _, y := range st.Yards {
+		var names []string
+		for _, c := range y.Setup.Candidates {
+			if !c.Floor {
+				names = append(names, c.Label)
+			}
+		}
+		state := sessions.RunInterrupted
+		if y.End != nil {
+			state = y.End.State
+		}
+		done, of := y.Positions()
+		lines = append(lines, fmt.Sprintf("KL to %s: %s: %s, %d of %d positions", y.Setup.Reference.Label, strings.Join(names, ", "), state, done, of))
+	}
+	return lines
+}
+
+// floorWords says what the floor is of.
+func floorWords(d *measureDocument) string {
+	if d.Reference.Kind == yardstick.FileKind {
+		return "the model's own weights against its file"
+	}
+	return "the reference's own weights, activations rounded"
 }
 
 // parts is a table of one figure by parts of the positions.

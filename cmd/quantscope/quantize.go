@@ -251,6 +251,9 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 	}
 	t.line("  session   %s (%s)", path, st.Progress.State)
 	t.line("  measured  %d of %d by kernels %q", st.Progress.Done, st.Progress.Total, st.Meta.KernelSet)
+	for _, line := range yardLines(st) {
+		t.line("  measured  %s", views.Clean(line))
+	}
 	t.line("")
 	var rows [][]string
 	for v := range st.Variants {
