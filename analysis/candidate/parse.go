@@ -152,5 +152,5 @@ func differences(ref, c *Candidate) []Finding {
 			out = append(out, Finding{ID: "tokenizer-differs", Message: d.Text})
 		}
 	}
-	return out
+	return append(out, archFindings(ref, c)...)
 }
