@@ -219,3 +219,29 @@ func TestComparePairRefuses(t *testing.T) {
 		t.Errorf("one chunk: %+v, %v", p, err)
 	}
 }
+
+// Intervals by resampling are as wide as standard errors say, also where corpora
+// have few chunks and differ in how many.
+func TestIntervalsAndStandardErrorsAgree(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	s := &Setup{Candidates: []Party{{Baseline: -1, Of: -1}, {Baseline: -1, Of: -1}}, Corpora: []CorpusRef{{Name: "x"}, {Name: "y"}}}
+	var chunks []*Chunk
+	for c, n := range []int{3, 30} {
+		for k := range n {
+			chunk := &Chunk{Corpus: c, Index: k, Ref: make([]RefRow, 8), Rows: [][]Row{make([]Row, 8), make([]Row, 8)}}
+			level := 5 + float64(4*c) + r.NormFloat64()*float64(3-2*c)
+			for i := range chunk.Ref {
+				chunk.Rows[1][i].KL = level + r.Float64()
+			}
+			chunks = append(chunks, chunk)
+		}
+	}
+	p, err := ComparePair(context.Background(), s, chunks, 0, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := analyze(t, s, chunks).Results[1].All
+	if width := (p.High - p.Low) / (2 * 1.96); math.Abs(width/all.KLErr-1) > 0.08 || math.Abs(p.DKL-all.KL) > 1e-12 {
+		t.Errorf("%g by resampling, %g by formula", width, all.KLErr)
+	}
+}
