@@ -48,6 +48,9 @@ func madeFor(ref *candidate.Candidate, cands []*candidate.Candidate, c *corpus.C
 			return "", nil
 		}
 	}
+	if c.Behaviour != "" && ref.Tokenizer != nil && c.Behaviour == ref.Tokenizer.Behaviour() {
+		return fmt.Sprintf("corpus %s was made by a tokenizer that is written differently from the reference's, with the same tokens and the same ids for trial texts", c.Name), nil
+	}
 	if c.Source == demo.Label && ref.Tokenizer != nil {
 		own, err := corpus.DemoTokenizer()
 		if err != nil {
