@@ -104,7 +104,7 @@ func (b *base) read(threads int, g []chunkAt, rows []scoredRow) ([]float32, erro
 	inParallel(len(rows), threads, func(i int) {
 		r := rows[i]
 		if errs[i] = b.r.Row(g[r.chunk].index, r.i, &b.rows[i]); errs[i] == nil {
-			b.rows[i].LogProbs(x[i*b.r.Vocab:][:b.r.Vocab])
+			b.rows[i].Spread(x[i*b.r.Vocab:][:b.r.Vocab])
 		}
 	})
 	return x, errors.Join(errs...)

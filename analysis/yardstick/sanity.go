@@ -68,7 +68,7 @@ func (m *measurement) control(ctx context.Context, s *Sanity) error {
 		before = out[2].X
 	}
 	s.Deterministic = equalBits(out[0].X, before)
-	s.Grows = len(s.Norms) > 1 && s.Norms[len(s.Norms)-1] > s.Norms[0]
+	s.Grows = len(s.Norms) > 1 && slices.Max(s.Norms[1:]) > s.Norms[0]
 	if s.Moved, err = m.moved(ctx, out, changed); err != nil {
 		return err
 	}
@@ -88,7 +88,8 @@ func (s *Sanity) again() string {
 }
 
 func (s *Sanity) grown() string {
-	return fmt.Sprintf("the residual stream goes from %.3g at the embeddings to %.3g after the last layer", s.Norms[0], s.Norms[len(s.Norms)-1])
+	return fmt.Sprintf("the residual stream goes from %.3g at the embeddings to %.3g at most and %.3g after the last layer",
+		s.Norms[0], slices.Max(s.Norms), s.Norms[len(s.Norms)-1])
 }
 
 // alone is a source that shares nothing with others.
