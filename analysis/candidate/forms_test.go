@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/layout"
 )
 
 // withConfig is a config with a key more.
@@ -256,4 +259,43 @@ func TestTiedHeadCase(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "lm_head.weight") || !strings.Contains(err.Error(), "tie_word_embeddings") {
 		t.Errorf("%v", err)
 	}
+}
+
+// What a config gets wrong is a finding; of many alike the first are listed and the
+// others counted.
+func TestLayoutFindings(t *testing.T) {
+	ref := open(t, "demo")
+	x := stored(t, ref)
+	dir := exported(t, x.ck, x.top, "", "modelopt", "nvfp4")
+	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]json.RawMessage
+	if err := json.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	var quant map[string]json.RawMessage
+	if err := json.Unmarshal(config["quantization_config"], &quant); err != nil {
+		t.Fatal(err)
+	}
+	quant["ignore"] = json.RawMessage(`["lm_head","*mlp.experts*"]`)
+	if config["quantization_config"], err = json.Marshal(quant); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = json.Marshal(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, dir)
+	ignored := findingsOf(c.Findings, layout.Ignored)
+	if len(ignored) != mostAlike || !strings.HasSuffix(ignored[mostAlike-1].Message, fmt.Sprintf("(and %d more like it)", 240-mostAlike)) || strings.Contains(ignored[0].Message, "more like") {
+		t.Errorf("%d findings: %v", len(ignored), ignored)
+	}
+	if missing := findingsOf(c.Findings, layout.NotQuantized); len(missing) == 0 || missing[0].Tensor == "" {
+		t.Errorf("plain weights that the config says are quantized: %v", c.Findings)
+	}
+	compareAll(t, c, mustParse(t, ref, "nvfp4", Options{}))
 }

@@ -180,7 +180,7 @@ func Keep(ref, c *Candidate, pattern string) (*Candidate, error) {
 	kept := map[param]bool{}
 	for _, m := range matchers {
 		if !keepMatches(ref, m, kept) {
-			return nil, fmt.Errorf("%w: keep: %w", ErrSpec, &recipe.NoMatchError{Pattern: m.String()})
+			return nil, fmt.Errorf("%w: keep: %w", ErrSpec, &recipe.NoMatchError{Pattern: m.String(), Nearest: near(ref, m.String())})
 		}
 	}
 	mix := newMixture(c, ref, c.Label+" keep "+pattern, false, func(p param) bool { return kept[p] })
@@ -198,6 +198,20 @@ func keepMatches(ref *Candidate, m recipe.Matcher, kept map[param]bool) (any boo
 		}
 	}
 	return any
+}
+
+// near lists tensors whose names a pattern is a part of: patterns are held against
+// whole names, which is easily forgotten.
+func near(ref *Candidate, pattern string) []string {
+	const most = 3
+	var out []string
+	part := strings.Trim(pattern, "*")
+	for _, it := range ref.inventory() {
+		if part != "" && strings.Contains(it.tensor, part) && len(out) < most {
+			out = append(out, it.tensor)
+		}
+	}
+	return out
 }
 
 func matches(m recipe.Matcher, tensor, name string) bool {

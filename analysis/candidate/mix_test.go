@@ -103,6 +103,10 @@ func TestKeep(t *testing.T) {
 	if missing := new(recipe.NoMatchError); !errors.As(err, &missing) || missing.Pattern != "nothing.like.it" || !errors.Is(err, ErrSpec) {
 		t.Errorf("%v", err)
 	}
+	_, err = Keep(ref, c, "layers.0")
+	if err == nil || !strings.Contains(err.Error(), "nearest: model.layers.0.") {
+		t.Errorf("%v", err)
+	}
 	if _, err = Keep(ref, c, "re:("); !errors.Is(err, recipe.ErrPattern) {
 		t.Errorf("%v", err)
 	}

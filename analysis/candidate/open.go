@@ -121,13 +121,33 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint,
 		source:   func() (model.Source, error) { return newNative(x), nil },
 		close:    ck.Close,
 	}
-	for _, f := range lay.Findings {
-		c.Findings = append(c.Findings, Finding{ID: f.ID, Tensor: f.Tensor, Message: f.Message})
-	}
+	c.Findings = layoutFindings(lay.Findings)
 	c.readTokenizer(ck)
 	c.setInventory(x.inventory())
 	c.Effective = c.schemeNames()
 	return c.identified(), ctx.Err()
+}
+
+// mostAlike bounds the findings of one ID; what a checkpoint of thousands of
+// modules gets wrong, it gets wrong thousands of times.
+const mostAlike = 10
+
+// layoutFindings are the first findings of each ID, with the number of the others.
+func layoutFindings(list []layout.Finding) []Finding {
+	var out []Finding
+	seen, last := map[string]int{}, map[string]int{}
+	for _, f := range list {
+		if seen[f.ID]++; seen[f.ID] <= mostAlike {
+			last[f.ID] = len(out)
+			out = append(out, Finding{ID: f.ID, Tensor: f.Tensor, Message: f.Message})
+		}
+	}
+	for id, n := range seen {
+		if n > mostAlike {
+			out[last[id]].Message += fmt.Sprintf(" (and %d more like it)", n-mostAlike)
+		}
+	}
+	return out
 }
 
 // readTokenizer reads tokenizer.json, where the folder has one.
