@@ -24,6 +24,38 @@ func (r *Row) LogProbs(dst []float32) {
 	}
 }
 
+// Spread writes a distribution that the row may stand for to dst, as ln p. What
+// was raised to the clamp has code 0, and all of it together has what the other
+// tokens leave of 1: that is shared out evenly, but no token gets more than the
+// clamp says or is taken for more than 16 nats below it. Raised as they are, the
+// tokens of a large vocabulary would take some percent from a sure position.
+func (r *Row) Spread(dst []float32) {
+	r.LogProbs(dst)
+	if r.Scale*steps < depth*0.999 {
+		return // nothing was raised
+	}
+	low, kept := 0, 0.0
+	for i, q := range r.Codes {
+		if q == 0 {
+			low++
+		} else {
+			kept += math.Exp(float64(dst[i]))
+		}
+	}
+	if low == 0 {
+		return
+	}
+	each := r.Least - depth
+	if rest := (1 - kept) / float64(low); rest > 0 {
+		each = max(each, min(float32(math.Log(rest)), r.Least))
+	}
+	for i, q := range r.Codes {
+		if q == 0 {
+			dst[i] = each
+		}
+	}
+}
+
 // Set makes the row of logits, and returns −ln p of target; target −1 is none,
 // and gives NaN. Like the original it clamps at 16 below the largest logit and
 // takes differences in f32 and the sum of exponentials in f64. Logits that are

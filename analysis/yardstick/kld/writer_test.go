@@ -123,3 +123,60 @@ func TestRowIsWhatTheLogitsSay(t *testing.T) {
 		}
 	})
 }
+
+// Of a large vocabulary with next to no chance each the clamp makes something;
+// spread out, the row is what the logits were.
+func TestSpread(t *testing.T) {
+	logits := make([]float32, 50001)
+	for i := range logits {
+		logits[i] = -20 - float32(i%7)
+	}
+	logits[7], logits[9], logits[11] = 0, -3, -10
+	var row Row
+	if _, err := row.Set(logits, -1); err != nil {
+		t.Fatal(err)
+	}
+	total := func(x []float32) (sum float64) {
+		for _, v := range x {
+			sum += math.Exp(float64(v))
+		}
+		return sum
+	}
+	x := make([]float32, len(logits))
+	row.LogProbs(x)
+	if mass := total(x); mass < 1.005 {
+		t.Errorf("the clamp raises the sum to %g", mass)
+	}
+	row.Spread(x)
+	if mass := total(x); math.Abs(mass-1) > 2e-4 {
+		t.Errorf("the sum is %g", mass)
+	}
+	lse := math.Log(total(logits))
+	for _, i := range []int{7, 9, 11} {
+		if math.Abs(float64(x[i])-(float64(logits[i])-lse)) > 2e-4 {
+			t.Errorf("ln p of token %d is %g, want %g", i, x[i], float64(logits[i])-lse)
+		}
+	}
+	if x[0] > row.Least || x[0] < row.Least-16 || x[0] != x[1] {
+		t.Errorf("the others have %g and %g, the clamp is %g", x[0], x[1], row.Least)
+	}
+	// Without a clamp it is the row.
+	logits[8], logits[10] = -4, -5
+	if _, err := row.Set(logits[7:12], -1); err != nil {
+		t.Fatal(err)
+	}
+	y, z := make([]float32, 5), make([]float32, 5)
+	row.LogProbs(y)
+	row.Spread(z)
+	for i := range y {
+		if y[i] != z[i] {
+			t.Errorf("token %d: %g and %g", i, y[i], z[i])
+		}
+	}
+	// Where the others leave nothing, the clamped ones are not impossible.
+	row = Row{Scale: 16. / 65535, Least: -16, Codes: []uint16{65535, 0, 0}}
+	row.Spread(z[:3])
+	if z[0] != 0 || z[1] != -32 || z[2] != -32 {
+		t.Errorf("%v", z[:3])
+	}
+}
