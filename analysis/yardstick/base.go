@@ -63,7 +63,7 @@ func (s *Setup) fromFile(r *kld.Reader, corpora []*corpus.Corpus) error {
 		Effective: "log probabilities in 16 bits",
 	}
 	s.Positions = "half"
-	s.Notes = append(s.Notes, "the reference is a file of log probabilities in 16 bits; what is more than 16 nats below the largest is raised to that")
+	s.Notes = append(s.Notes, "the reference is a file of log probabilities in 16 bits; tokens more than 16 nats below the largest share what the others leave of 1")
 	return nil
 }
 
@@ -91,7 +91,8 @@ func (m *measurement) openBase() {
 	}
 }
 
-// read gives the log probabilities of rows, row after row.
+// read gives the log probabilities of rows, row after row. Tokens that the file
+// raised to its clamp share what the others leave of 1.
 func (b *base) read(threads int, g []chunkAt, rows []scoredRow) ([]float32, error) {
 	for len(b.rows) < len(rows) {
 		b.rows = append(b.rows, kld.Row{})
