@@ -64,8 +64,9 @@ func TestBaseFile(t *testing.T) {
 		if got.Positions != 4*31 || math.Abs(got.RefNLL-want.RefNLL) > 1.0/8192 || math.Abs(got.KL-want.KL) > 1e-3 || math.Abs(got.NLL-want.NLL) > 1e-12 {
 			t.Errorf("from the file: %+v, directly: %+v", got, want)
 		}
-		// 1,024 tokens raised to e^-16 of the largest are at most 1.2e-4 of the mass.
-		if ruler := r.Results[1].All; !r.Setup.Candidates[1].Floor || ruler.KL > 1.3e-4 || ruler.KL <= 0 {
+		// 1,024 tokens below e^-16 of the largest have 1.2e-4 of the mass at most, and the
+		// file does not say how they share it.
+		if ruler := r.Results[1].All; !r.Setup.Candidates[1].Floor || ruler.KL > 5e-5 || ruler.KL <= 0 {
 			t.Errorf("the reference's own weights against its file: %g", ruler.KL)
 		}
 		st := r.Base[0]
