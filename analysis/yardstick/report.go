@@ -127,7 +127,7 @@ type Sanity struct {
 	Deterministic bool
 	Norms         []float64 // root mean square of the reference's residual stream: the embeddings, then after each layer
 	Grows         bool      // one of them is above that of the embeddings
-	Moved         bool // a change of the weights moved the logits
+	Moved         bool      // a change of the weights moved the logits
 	// Same are the candidates whose KL is 0 everywhere because their weights are
 	// the reference's, value for value.
 	Same []int
