@@ -42,7 +42,8 @@ func printCorpus(std streams, c *corpus.Corpus, path string, notes []string, asJ
 		return printJSON(std.out, d)
 	}
 	t := newReport(std.out)
-	t.line("%s: %s, %d tokens, %d predictions", c.Name, c.Chunking, c.Tokens(), c.Positions())
+	t.line("%s: %d tokens, %d predictions", c.Name, c.Tokens(), c.Positions())
+	t.line("  chunks     %s", c.Chunking)
 	t.line("  sha256     %x", c.SHA256)
 	if c.Tokenizer != "" {
 		t.line("  tokenizer  %s", c.Tokenizer)

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // encoder is a model: it turns one piece of normalized, split text into ids.
 type encoder interface {
@@ -57,9 +60,11 @@ func (s *scratch) encode(e encoder, dst []int32, piece string) []int32 {
 }
 
 // Encode turns text into ids. special adds what the template puts around a text.
-// Text is taken as UTF-8; what is not is read as U+FFFD.
+// Text is taken as UTF-8; each maximal part that is not is read as one U+FFFD.
 func (t *Tokenizer) Encode(text string, special bool) []int32 {
-	text = strings.ToValidUTF8(text, "\uFFFD")
+	if !utf8.ValidString(text) {
+		text = lossy([]byte(text))
+	}
 	ids := make([]int32, 0, len(text)/3+8)
 	s := t.scratch()
 	if t.longestFirst {

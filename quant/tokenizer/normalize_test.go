@@ -47,3 +47,19 @@ func TestByHand(t *testing.T) {
 		}
 	}
 }
+
+// Bytes that are no UTF-8 are read as Unicode 3.9 and Python's "replace" have it:
+// one U+FFFD for each maximal part.
+func TestInvalidUTF8(t *testing.T) {
+	tok, err := Parse(readPeer(t, "testdata/peer/gpt2.json.gz").Tokenizer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string]string{
+		"a\xffb": "a\ufffdb", "\xff\xfe": "\ufffd\ufffd", "\xe4\xbd": "\ufffd", "\xe4\xbdx": "\ufffdx", "\xf0\x9f\x98": "\ufffd", "\xed\xa0\x80": "\ufffd\ufffd\ufffd", "\xc0\x80": "\ufffd\ufffd", "\xf5": "\ufffd", "é\xc3": "é\ufffd",
+	} {
+		if got := tok.Decode(tok.Encode(in, false), false); got != want {
+			t.Errorf("%q is read as %q, want %q", in, got, want)
+		}
+	}
+}
