@@ -159,14 +159,21 @@ func (c *Candidate) readTokenizer(ck *checkpoint.Checkpoint) {
 		return
 	}
 	text, err := side.Read()
+	var config []byte
+	if side, ok := ck.SideFile("tokenizer_config.json"); ok && err == nil {
+		config, err = side.Read()
+	}
 	if err == nil {
-		c.Tokenizer, err = tokenizer.Parse(text)
+		c.Tokenizer, err = tokenizer.ParseWithConfig(text, config)
 	}
 	if err != nil {
 		c.Tokenizer, c.TokenizerErr = nil, fmt.Errorf("%s: %w", c.Path, err)
 		return
 	}
 	c.TokenizerID = c.Tokenizer.Identity()
+	for _, n := range c.Tokenizer.Notes() {
+		c.Findings = append(c.Findings, Finding{ID: "tokenizer-note", Message: n})
+	}
 }
 
 // fail is an error about a stored tensor.
