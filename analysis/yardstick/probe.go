@@ -90,7 +90,8 @@ func (s *sample) thin(width int) {
 // probe takes the first chunks of all corpora through the reference and asks of
 // every candidate what its weights make of the inputs that the reference's saw:
 // ‖(Ŵ−W)x‖/‖Wx‖, summed by energy over the inputs and over a layer's experts. Maps
-// whose weights are the reference's are left out.
+// whose weights are the reference's are left out, and rows of attribution, whose
+// maps are those of what they are derived from.
 func (m *measurement) probe(ctx context.Context) ([]Probe, error) {
 	m.meter.stage("probing", -1)
 	var chunks [][]int32
@@ -178,7 +179,7 @@ func (m *measurement) probeLayer(ctx context.Context, ref *participant, places [
 		}
 		for c := range m.setup.Candidates {
 			cand := m.parties[1+c]
-			if m.setup.Candidates[c].Floor || !cand.src.Has(p, "weight") {
+			if s := &m.setup.Candidates[c]; s.Floor || s.Of >= 0 || !cand.src.Has(p, "weight") {
 				continue
 			}
 			q, err := cand.src.Weight(ctx, p)
