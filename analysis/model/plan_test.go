@@ -45,8 +45,8 @@ func TestPlanKept(t *testing.T) {
 		least float64 // weights over memory
 	}{
 		{"experts", moeSpec(5, 256, 4, 2, 32, 256, 96, 2, 100), 64, 15 << 20, 9.5},
-		{"dense", llamaSpec(12, 512, 8, 2, 64, 1024, 100), 64, 24 << 20, 2},
-		{"wide", llamaSpec(1, 128, 4, 4, 32, 16384, 100), 256, 96 << 20, 0},
+		{"dense", llamaSpec(8, 512, 8, 2, 64, 1024, 100), 64, 24 << 20, 1},
+		{"wide", llamaSpec(1, 64, 2, 2, 32, 16384, 100), 256, 96 << 20, 0},
 	} {
 		for _, parties := range []int{1, 3} {
 			w := Workload{Chunk: c.chunk, Parties: parties, Threads: 2}
@@ -54,41 +54,59 @@ func TestPlanKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tokens := min(b.Tokens, 384) / c.chunk * c.chunk
-			if tokens < c.chunk {
-				t.Fatalf("%s: %d tokens, and a chunk has %d", c.name, b.Tokens, c.chunk)
-			}
-			var chunks [][]int32
-			for i := 0; i < tokens; i += c.chunk {
-				chunks = append(chunks, texts(c.spec, uint64(i), c.chunk)...)
-			}
-			var all []*random
-			var sources []Source
-			for i := range parties {
-				all = append(all, newRandom(c.spec, uint64(i)))
-				sources = append(sources, all[i])
-			}
-			o := Options{Set: kernels.Best(), Threads: 2}
-			b.Apply(&o)
-			pass := NewPass(c.spec, sources, o)
-			if _, err := pass.Run(t.Context(), chunks); err != nil {
-				t.Fatal(err)
-			}
-			used := pass.run.bytes()
-			for _, x := range pass.x {
-				used += 4 * int64(cap(x))
-			}
-			for _, s := range all {
-				used += s.shared.peak.Load() // at different times, so at most
-			}
+			used := usedBy(t, c.spec, b, w, min(b.Tokens, 256)/c.chunk)
 			if parties == 1 && used > c.mem {
 				t.Errorf("%s: %d bytes at work, may be %d", c.name, used, c.mem)
+			}
+			// As little as it may be.
+			var least *MemoryError
+			if _, err := Plan(c.spec, w, 1); !errors.As(err, &least) {
+				t.Fatal(err)
+			}
+			if b, err = Plan(c.spec, w, least.Need); err != nil {
+				t.Fatal(err)
+			}
+			if used := usedBy(t, c.spec, b, w, 1); used > least.Need {
+				t.Errorf("%s: %d bytes at work, may be %d", c.name, used, least.Need)
 			}
 			if size := float64(totalWeights(c.spec)) * 2; size < c.least*float64(c.mem) {
 				t.Errorf("%s: weights of %g bytes, want more than %g times %d", c.name, size, c.least, c.mem)
 			}
 		}
 	}
+}
+
+// usedBy are the bytes that a pass of so many chunks takes. Weights of several
+// parties are counted as if all peaks were at once.
+func usedBy(t *testing.T, spec *Spec, b Budget, w Workload, n int) int64 {
+	t.Helper()
+	if n < 1 {
+		t.Fatalf("%d tokens planned, and a chunk has %d", b.Tokens, w.Chunk)
+	}
+	var chunks [][]int32
+	for i := range n {
+		chunks = append(chunks, texts(spec, uint64(i), w.Chunk)...)
+	}
+	var all []*random
+	var sources []Source
+	for i := range w.Parties {
+		all = append(all, newRandom(spec, uint64(i)))
+		sources = append(sources, all[i])
+	}
+	o := Options{Set: kernels.Best(), Threads: w.Threads}
+	b.Apply(&o)
+	pass := NewPass(spec, sources, o)
+	if _, err := pass.Run(t.Context(), chunks); err != nil {
+		t.Fatal(err)
+	}
+	used := pass.run.bytes()
+	for _, x := range pass.x {
+		used += 4 * int64(cap(x))
+	}
+	for _, s := range all {
+		used += s.shared.peak.Load()
+	}
+	return used
 }
 
 func totalWeights(s *Spec) (n int64) {
