@@ -118,3 +118,36 @@ func FuzzPattern(f *testing.F) {
 		}
 	})
 }
+
+// What Go's regexp does not have: look-ahead, possessive and atomic parts,
+// intersections, case.
+func TestPatternMatches(t *testing.T) {
+	for _, c := range []struct {
+		pat, text string
+		want      int // end of the match at 0, -1 for none
+	}{
+		{`a++a`, "aaa", -1}, {`a+a`, "aaa", 3}, {`a*+ab|b`, "aab", -1}, {`a?+ab`, "ab", -1}, {`(?:ab)++a`, "ababa", 5}, {`(?:ab|a)++b`, "ab", -1}, {`(?>ab|a)b`, "ab", -1}, {`(?:ab|a)b`, "ab", 2}, {`(?>a+)b`, "aab", 3},
+		{`\s+(?!\S)`, "   x", 2}, {`\s+(?!\S)`, "   ", 3}, {`\s+(?!\S)`, " x", -1}, {`a(?=b)`, "ab", 1}, {`a(?=b)`, "ac", -1}, {`(?=a)`, "a", 0},
+		{`[a-z&&[^b]]+`, "acb", 2}, {`[^a-z&&[^b]]`, "b", 1}, {`[^a-z&&[^b]]`, "a", -1}, {`[\p{L}&&[^a-z]]+`, "ÀÉa", 4},
+		{`(?i:ab)c`, "ABc", 3}, {`(?i:ab)c`, "ABC", -1}, {`(?i:k)`, "\u212a", 3}, {`(?i:s)`, "\u017f", 2}, {`(?i)a|b`, "B", 1},
+		{`\bab\b`, "ab c", 2}, {`\Bb`, "b", -1}, {`^a$`, "a\nb", 1}, {`a\z`, "a\n", -1}, {`\Aa`, "a", 1}, {`.`, "\n", -1}, {`.`, "é", 2},
+		{`a{2,3}`, "aaaa", 3}, {`a{,2}`, "aaa", 2}, {`a{2}`, "a", -1}, {`\x41\x{4e00}\u4e01`, "A\u4e00\u4e01", 7}, {`[\]\-\\^]+`, `]-\^`, 4}, {`[a\-z]+`, "a-zb", 3}, {`\P{L}\p{^L}`, "12", 2},
+	} {
+		p, err := compile(c.pat)
+		if err != nil {
+			t.Errorf("%s: %v", c.pat, err)
+			continue
+		}
+		var m matcher
+		end, ok := p.match(&m, c.text, 0)
+		if !ok {
+			end = -1
+		}
+		if end != c.want {
+			t.Errorf("%s on %q ends at %d, want %d", c.pat, c.text, end, c.want)
+		}
+		if len(m.stack) != 0 {
+			t.Errorf("%s on %q leaves %d states behind", c.pat, c.text, len(m.stack))
+		}
+	}
+}
