@@ -329,13 +329,19 @@ func (m *Model) klStatus(w int) string {
 		switch {
 		case g.Stage == "reference":
 			mark += " reference"
+		case g.Party >= 0 && g.Party < len(y.Setup.Candidates) && y.Setup.Candidates[g.Party].Floor:
+			mark += " floor"
 		case g.Party >= 0 && g.Party < len(y.Setup.Candidates):
 			mark += " " + views.Clean(y.Setup.Candidates[g.Party].Label)
 		}
 	}
 	var parts []string
-	if g.Of > 0 {
-		parts = append(parts, fmt.Sprintf("%d/%d chunks", g.Chunks, g.Of))
+	if y := m.yard(); y != nil && y.End == nil && g.Of > 0 { // of which an earlier measurement may have done some
+		all := 0
+		for i := range y.Setup.Corpora {
+			all += len(y.Setup.Corpora[i].IDs)
+		}
+		parts = append(parts, fmt.Sprintf("%d/%d chunks", len(y.Chunks), all))
 	} else {
 		parts = append(parts, views.KLStage(g.Stage))
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
 
 	"quantscope/analysis/yardstick"
 	"quantscope/sessions"
@@ -235,6 +238,95 @@ func TestHold(t *testing.T) {
 			t.Fatalf("%d of 3 go on", len(done))
 		}
 	})
+}
+
+// The screen over the real engine: a measurement of the demo on one corpus is
+// begun, cancelled in its middle, gone on with to its end, and replayed.
+func TestScenarioKLOfDemo(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	live, err := sessions.Start(ctx, sessions.Options{
+		Checkpoint: "demo", Session: filepath.Join(t.TempDir(), "demo.qscope"), Variants: []string{"nvfp4", "nvfp4+mse"}, Threads: 1, Program: "test",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := live.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	d := drive(t, live, withSessions(), 120, 40)
+	d.Until(ctx, func(st *sessions.State) bool { return st.Progress.State == sessions.RunFinished })
+	d.Press("5").Sees("R measures the session's variants nvfp4, nvfp4+mse on prose").Press("c")
+	d.Press("up", "up", "ctrl+u").Type("code") // of the fields the second
+	d.Send(keyOf("enter"))
+	chunks := func(n int) func(*sessions.State) bool {
+		return func(st *sessions.State) bool { return len(st.Yards) == 1 && len(st.Yards[0].Chunks) >= n }
+	}
+	ended := func(st *sessions.State) bool { return len(st.Yards) == 1 && st.Yards[0].End != nil }
+	// The measurement runs beside the driver, as it does beside the loop.
+	answers := make(chan tea.Msg, 64)
+	var start func(tea.Cmd)
+	start = func(cmd tea.Cmd) {
+		go func() {
+			msg := cmd()
+			if batch, ok := msg.(tea.BatchMsg); ok {
+				for _, c := range batch {
+					start(c)
+				}
+				return
+			}
+			answers <- msg
+		}()
+	}
+	beside := func() {
+		for _, cmd := range d.todo {
+			start(cmd)
+		}
+		d.todo = nil
+	}
+	finish := func() {
+		for d.m.scene.KL.Running {
+			d.receive(<-answers)
+		}
+		d.WaitIdle()
+	}
+	beside()
+	d.Until(ctx, chunks(1)).Sees("▶", "nvfp4+mse")
+	d.Send(keyOf("X"))
+	d.Press("enter")
+	finish()
+	d.Until(ctx, ended)
+	y := d.m.scene.State.Yards[0]
+	if y.End.State == sessions.RunFinished { // it was quicker than the key
+		t.Logf("the measurement had ended")
+	} else {
+		d.Sees("■ cancelled")
+		d.Send(keyOf("R"))
+		beside()
+		finish()
+		d.Until(ctx, func(st *sessions.State) bool { return ended(st) && st.Yards[0].End.State == sessions.RunFinished })
+	}
+	if len(d.m.scene.State.Yards) != 1 {
+		t.Fatalf("%d measurements", len(d.m.scene.State.Yards))
+	}
+	r := d.m.scene.KL.Report
+	if r == nil || r.Positions != r.Of || len(r.Results) != 3 {
+		t.Fatalf("report %+v of %q", r, d.m.scene.KL.Err)
+	}
+	for c := range r.Results {
+		party, s := &r.Setup.Candidates[c], &r.Results[c].All
+		if party.Floor != (s.KL < 0.01) || s.NaN != 0 {
+			t.Errorf("%s: KL %v", party.Label, s.KL)
+		}
+	}
+	d.Press("enter", "enter").Sees("first choice", "reference").Press("esc", "esc", "4").Sees("KL, 95 %")
+	d.Press("r").Sees("» replay").Press("home").WaitIdle()
+	if n := len(d.m.scene.State.Yards); n != 0 {
+		t.Fatalf("%d measurements at the beginning of the replay", n)
+	}
+	d.Press("end").Until(ctx, ended).Press("5").Sees("worst positions").Press("R").Says("KL cannot be measured in a replay")
 }
 
 // The screens of a measurement at the sizes that the design names.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"quantscope/analysis/stats"
+	"quantscope/analysis/yardstick"
 	"quantscope/sessions"
 	"quantscope/views/viewstest"
 )
@@ -51,6 +52,43 @@ func TestCompareGolden(t *testing.T) {
 		p.SetSize(100, 26)
 		checkGolden(t, p.View())
 	})
+}
+
+// The two sides of a measurement of KL stand in the table and in the sentence, and
+// where the screen is small in the line of the outcome.
+func TestCompareKL(t *testing.T) {
+	s := sceneOf(t, varied())
+	s.Variant = 2
+	p := NewCompare(s)
+	for _, c := range []struct {
+		pair              yardstick.Pair
+		table, line, sent string
+	}{
+		{yardstick.Pair{B: 1, DKL: -0.0041, Low: -0.0045, High: -0.0037, Chunks: 72}, "0.0227 → 0.0186 ±0.0004", "KL 0.0227 → 0.0186", "KL to the reference falls 0.0227 → 0.0186 ±0.0004."},
+		{yardstick.Pair{B: 1, DKL: -0.0041, Low: -0.0245, High: 0.0163, Chunks: 2}, "0.0227 → 0.0186 ±0.0204", "KL 0.0227 → 0.0186", "KL to the reference 0.0227 → 0.0186 ±0.0204, which cannot be told apart."},
+		{yardstick.Pair{B: 1, Equal: true, Chunks: 72}, "0.0227 → 0.0186, equal", "KL 0.0227 → 0.0186", "KL to the reference is the same in every position."},
+		{yardstick.Pair{B: 1, DKL: -0.0041, Low: math.NaN(), High: math.NaN(), Chunks: 1}, "0.0227 → 0.0186", "KL 0.0227 → 0.0186", "KL to the reference 0.0227 → 0.0186, which cannot be told apart."},
+	} {
+		s.KL.Compared = &KLCompared{A: "nvfp4", B: "nvfp4+mse_ge1", KLA: 0.0227, KLB: 0.0186, Pair: c.pair}
+		s.Touch()
+		p.SetSize(198, 55)
+		view := p.View()
+		if !strings.Contains(view, "KL, 95 %") || !strings.Contains(view, c.table) || !strings.Contains(view, c.sent) {
+			t.Errorf("neither %q nor %q:\n%s", c.table, c.sent, view)
+		}
+		p.SetSize(98, 20)
+		if view := p.View(); !strings.Contains(view, c.line) {
+			t.Errorf("no %q:\n%s", c.line, view)
+		}
+	}
+	// Of other variants nothing is said.
+	s.SetVariant(1)
+	for _, size := range [][2]int{{198, 55}, {98, 20}} {
+		p.SetSize(size[0], size[1])
+		if view := p.View(); strings.Contains(view, "KL") {
+			t.Errorf("KL of two others:\n%s", view)
+		}
+	}
 }
 
 func TestArrangeCompare(t *testing.T) {

@@ -27,6 +27,7 @@ type KL struct {
 	worst klList // of the selected candidate
 
 	version uint64
+	memo    klArranged
 	drawn   klDrawing
 	cached  string
 }

@@ -1,10 +1,15 @@
 package views
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
 	"github.com/muesli/termenv"
+	"pgregory.net/rapid"
 
 	"quantscope/analysis/yardstick"
 	"quantscope/sessions"
@@ -102,6 +107,352 @@ func TestKLWithout(t *testing.T) {
 			p.SetSize(80, 16)
 			checkSize(t, p.View(), 80, 16)
 			checkGolden(t, p.Title()+"\n"+p.View())
+		})
+	}
+}
+
+// The order follows the figure that it is named for, and the floor stays on top.
+func TestKLSorts(t *testing.T) {
+	p := NewKL(klScene(t, termenv.Ascii, 40, true))
+	p.SetSize(118, 35)
+	r := p.scene.KL.Report
+	value := []func(c int) float64{
+		func(c int) float64 { return float64(c) },
+		func(c int) float64 { return r.Results[c].All.KL },
+		func(c int) float64 { return r.Results[c].All.P99 },
+		func(c int) float64 { return r.Results[c].All.Max },
+		func(c int) float64 { return -r.Results[c].All.Top1 },
+		func(c int) float64 { return r.Results[c].All.PPL },
+		func(c int) float64 { return r.Setup.Candidates[c].BitsPerWeight },
+	}
+	for i := range value {
+		p.View()
+		if !r.Setup.Candidates[p.rows.order[0]].Floor {
+			t.Errorf("by %s the floor is not on top", klOrders[i].name)
+		}
+		for row := 2; row < len(p.rows.order); row++ {
+			if value[i](p.rows.order[row]) < value[i](p.rows.order[row-1]) {
+				t.Errorf("by %s row %d is less than the one before", klOrders[i].name, row)
+			}
+		}
+		hit(p, "s")
+	}
+	if p.order != 0 {
+		t.Error("s does not come back to the order given")
+	}
+	// What has no figure comes last, whatever is sorted by.
+	r.Results[1].All.KL = math.NaN()
+	hit(p, "s")
+	p.scene.Touch()
+	p.rows.order = nil
+	if p.View(); p.rows.order[len(p.rows.order)-1] != 1 {
+		t.Errorf("%v: NaN is not last", p.rows.order)
+	}
+}
+
+// All bars are of one scale: the longest is that of the largest KL of a corpus.
+func TestKLBarsShareOneScale(t *testing.T) {
+	p := NewKL(klScene(t, termenv.Ascii, 40, false))
+	p.SetSize(198, 55)
+	p.View()
+	r := p.scene.KL.Report
+	const bar = 20
+	for c := range r.Results {
+		for _, k := range r.Results[c].Corpora {
+			cell := p.corpusCell(k.KL, bar, c)
+			n := 8 * strings.Count(cell, "█")
+			for i, part := range eighths[1:] {
+				n += (i + 1) * strings.Count(cell, part)
+			}
+			if want := int(k.KL/p.rows.limit*bar*8 + 0.5); n != want {
+				t.Errorf("KL %v of %v has %d eighths of a cell, want %d", k.KL, p.rows.limit, n, want)
+			}
+		}
+	}
+	if p.rows.limit != r.Results[5].Corpora[4].KL {
+		t.Errorf("the scale ends at %v, the largest is %v", p.rows.limit, r.Results[5].Corpora[4].KL)
+	}
+}
+
+// The text is cut to its room around the marked token, which is always whole.
+func TestKLMarked(t *testing.T) {
+	th, err := NewTheme("", termenv.Ascii, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := klPlace{before: "it was the best of", token: " times", after: ", it was the worst"}
+	for w, want := range map[int]string{
+		60: "                   it was the best of« times», it was the worst"[3:],
+		24: "…he best of« times», it…",
+		8:  "« times»",
+		5:  "« t…»",
+	} {
+		got := k.marked(th, w)
+		if n := Width(got); n > w {
+			t.Errorf("%d cells in %d: %q", n, w, got)
+		}
+		if strings.TrimSpace(got) != strings.TrimSpace(want) {
+			t.Errorf("%d: %q, want %q", w, got, want)
+		}
+	}
+}
+
+// A sentence says what is better and by how much, from either side.
+func TestKLSentence(t *testing.T) {
+	s := &yardstick.Setup{Candidates: []yardstick.Party{{Label: "nvfp4"}, {Label: "nvfp4+mse"}}}
+	for _, c := range []struct {
+		pair yardstick.Pair
+		want string
+	}{
+		{yardstick.Pair{B: 1, DKL: -0.0041, Low: -0.0046, High: -0.0036, Chunks: 72, Wins: 70}, "nvfp4+mse is better than nvfp4 by 0.0041 [0.0036, 0.0046] nats a token, over 72 chunks, lower in 70."},
+		{yardstick.Pair{B: 1, DKL: 0.0041, Low: 0.0036, High: 0.0046, Chunks: 72}, "nvfp4+mse is worse than nvfp4 by 0.0041 [0.0036, 0.0046] nats a token, over 72 chunks, lower in 0."},
+		{yardstick.Pair{B: 1, DKL: -0.0001, Low: -0.0004, High: 0.0002, Chunks: 72, Wins: 40}, "nvfp4+mse and nvfp4 cannot be told apart: −0.0001 [−0.0004, +0.0002] nats a token, over 72 chunks."},
+		{yardstick.Pair{B: 1, Equal: true, Chunks: 72}, "nvfp4+mse and nvfp4 are equal in every position, bit for bit, over 72 chunks."},
+		{yardstick.Pair{B: 1, DKL: -0.004, Low: math.NaN(), High: math.NaN(), Chunks: 1}, "nvfp4+mse against nvfp4: −0.0040 nats a token; over 1 chunk there is no interval."},
+		{yardstick.Pair{A: 5, B: 1}, ""},
+	} {
+		if got := klSentence(s, &c.pair); got != strings.ReplaceAll(c.want, "nvfp4+mse and nvfp4 are", "nvfp4 and nvfp4+mse are") {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestKLFigures(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{klMean(0.01862, 0.00031), "0.0186 ±0.0003"}, {klMean(0.01862, 0.00003), "0.01862 ±0.00003"}, {klMean(3.1e-7, 1e-8), "3.1e−07"},
+		{klMean(0.02, math.NaN()), "0.0200"}, {klMean(math.NaN(), 1), "NaN"}, {klMean(12.345, 0.2), "12.35 ±0.20"}, {klMean(math.Inf(1), math.NaN()), "∞"},
+		{klShort(1.914), "1.91"}, {klShort(0.1419), "0.142"}, {klShort(0.0047), "0.0047"}, {klShort(3e-7), "3e−07"}, {klShort(0), "0"}, {klShort(math.Inf(1)), "∞"},
+		{klPercent(0.92), "92 %"}, {klPercent(0.9995), "99.9 %"}, {klPercent(1), "100 %"}, {klPercent(0.0004), "<0.1 %"}, {klPercent(0.031), "3.1 %"}, {klPercent(0), "0 %"},
+		{klPPL(8.714), "8.71"}, {klPPL(math.NaN()), "–"}, {klPPL(math.Inf(1)), "∞"}, {klPPL(123456), "123k"},
+		{klOrdinal(1), "1st"}, {klOrdinal(12), "12th"}, {klOrdinal(23), "23rd"}, {klOrdinal(111), "111th"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// What a key or a message changes is drawn anew, and nothing else.
+func TestKLDrawsAnew(t *testing.T) {
+	s := klScene(t, termenv.Ascii, 40, true)
+	p := NewKL(s)
+	p.SetSize(118, 35)
+	th, err := NewTheme("cividis", termenv.TrueColor, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := s.KL.Report
+	for _, c := range []struct {
+		name   string
+		do     func()
+		redraw bool
+	}{
+		{"nothing", func() {}, false},
+		{"down", func() { hit(p, "down") }, true},
+		{"s", func() { hit(p, "s") }, true},
+		{"o", func() { hit(p, "o") }, true},
+		{"O", func() { hit(p, "O") }, true},
+		{"enter", func() { hit(p, "enter") }, true},
+		{"down in the list", func() { hit(p, "down") }, true},
+		{"G", func() { hit(p, "G") }, true},
+		{"enter again", func() { hit(p, "enter") }, true},
+		{"enter in full", func() { hit(p, "enter") }, false},
+		{"o in full", func() { hit(p, "o") }, false},
+		{"g in full", func() { hit(p, "g") }, true},
+		{"esc", func() { hit(p, "esc") }, true},
+		{"esc again", func() { hit(p, "esc") }, true},
+		{"esc at the top", func() { hit(p, "esc") }, false},
+		{"another report", func() { s.KL.Report = viewstest.YardReport(s.State.Yards[0]) }, true},
+		{"no report", func() { s.KL.Report = nil }, true},
+		{"a report", func() { s.KL.Report = rep }, true},
+		{"what runs", func() { s.KL.Err = "broken"; s.Touch() }, true},
+		{"a batch of something else", func() { p.Apply(sessions.Batch{}) }, false},
+		{"theme", func() { s.Theme = th }, true},
+		{"size", func() { p.SetSize(90, 20) }, true},
+		{"reset", func() {
+			b := sessions.Batch{Reset: viewstest.Demo()}
+			s.State.Apply(b)
+			p.Apply(b)
+		}, true},
+	} {
+		before := p.View()
+		c.do()
+		if redrawn := p.View() != before; redrawn != c.redraw {
+			t.Errorf("%s: redrawn %v", c.name, redrawn)
+		}
+	}
+}
+
+// Keys that do nothing say why, the others do something.
+func TestKLKeys(t *testing.T) {
+	s := klScene(t, termenv.Ascii, 40, false)
+	p := NewKL(s)
+	p.SetSize(198, 55)
+	for _, state := range []func(){
+		func() {}, func() { p.SetSize(78, 19) }, func() { p.level = klPositions }, func() { p.level = klFull },
+		func() { p.level = klCandidates; s.KL.Running = true }, func() { s.KL = KLWork{At: -1}; s.State.Yards = nil }, func() { s.KL.Off = "not here" },
+	} {
+		state()
+		for _, k := range p.Keys() {
+			for _, key := range k.Keys {
+				kept := *p
+				handled := hit(p, key)
+				if key != "esc" && handled != (k.Disabled == "") {
+					t.Errorf("level %d, %v: %q handled %v, disabled %q", kept.level, s.KL.Running, key, handled, k.Disabled)
+				}
+				s.KL.Ask = KLNothing
+				*p = kept
+			}
+		}
+	}
+}
+
+// A click selects the row that is drawn there, the wheel the list that it is over.
+func TestKLMouse(t *testing.T) {
+	for _, size := range [][2]int{{78, 19}, {118, 35}, {198, 55}} {
+		p := NewKL(klScene(t, termenv.Ascii, 40, false))
+		p.SetSize(size[0], size[1])
+		for _, level := range []klLevel{klCandidates, klPositions} {
+			seen := 0
+			for y, line := range strings.Split(p.View(), "\n") {
+				for x := range size[0] {
+					l, row, ok := p.rowAt(x, y)
+					if !ok || l != level {
+						continue
+					}
+					want := p.label(p.rows.order[min(row, len(p.rows.order)-1)])
+					if level == klPositions {
+						want = klShort(p.rows.worst[row].KL)
+					} else if p.rows.party(p.rows.order[row]).Floor {
+						want = "floor"
+					}
+					if !strings.Contains(line, want) {
+						t.Fatalf("%v: row %d of level %d at %d, %d: %q holds no %q", size, row, level, x, y, line, want)
+					}
+					seen++
+					kept := *p
+					p.HandleMouse(x, y, tea.MouseMsg{Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+					if p.level != level || p.list().selected != row && level == klPositions || level == klCandidates && p.at != p.rows.order[row] {
+						t.Fatalf("%v: a click at %d, %d selects %d of level %d, want %d of %d", size, x, y, p.list().selected, p.level, row, level)
+					}
+					*p = kept
+					break
+				}
+			}
+			if seen == 0 {
+				t.Errorf("%v: no row of level %d can be clicked", size, level)
+			}
+		}
+	}
+}
+
+func TestArrangeKL(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, h := rapid.IntRange(-1, 300).Draw(t, "w"), rapid.IntRange(-1, 120).Draw(t, "h")
+		want := klWants{
+			head: rapid.IntRange(0, 4).Draw(t, "head"), rows: rapid.IntRange(0, 40).Draw(t, "rows"),
+			only: klPart(rapid.IntRange(0, int(klParts)-2).Draw(t, "only")), full: rapid.IntRange(0, 5).Draw(t, "full") == 0, fits: rapid.Bool().Draw(t, "fits"),
+		}
+		for i := range klParts {
+			want.has[i], want.lines[i] = rapid.Bool().Draw(t, "has"), rapid.IntRange(1, 70).Draw(t, "lines")
+		}
+		l := arrangeKL(w, h, want)
+		rects := append([]rect{l.head, l.table}, l.parts[:]...)
+		for i, a := range rects {
+			if a.w < 0 || a.h < 0 {
+				t.Fatalf("%d×%d: part %d has size %d×%d", w, h, i, a.w, a.h)
+			}
+			if a.empty() {
+				continue
+			}
+			if a.x < 0 || a.y < 0 || a.x+a.w > w || a.y+a.h > h {
+				t.Fatalf("%d×%d: part %d sticks out: %+v", w, h, i, a)
+			}
+			for j, b := range rects[:i] {
+				if !b.empty() && a.x < b.x+b.w && b.x < a.x+a.w && a.y < b.y+b.h && b.y < a.y+a.h {
+					t.Fatalf("%d×%d: parts %d and %d overlap: %+v %+v", w, h, j, i, b, a)
+				}
+			}
+		}
+	})
+}
+
+// Whatever a report says, in any size no line is wider than the screen.
+func TestKLFitsAnySize(t *testing.T) {
+	made := map[bool]*Scene{false: klScene(t, termenv.Ascii, 5, false), true: klScene(t, termenv.Ascii, 40, true)}
+	rapid.Check(t, func(rt *rapid.T) {
+		s := randomScene(rt, t)
+		from := made[rapid.Bool().Draw(rt, "odd")]
+		s.State.Yards = append(s.State.Yards, from.State.Yards[0])
+		rep := *from.KL.Report
+		rep.Results = slices.Clone(rep.Results)
+		set := *rep.Setup
+		rep.Setup = &set
+		set.Candidates = slices.Clone(set.Candidates)
+		if rapid.Bool().Draw(rt, "hostile") {
+			set.Candidates[2].Label = "a very long name\x1b[31m " + strings.Repeat("模型", 40)
+			rep.Gates = append(slices.Clone(rep.Gates), yardstick.Gate{Name: "finite\n", Of: 99, Message: strings.Repeat("why ", 90)})
+			rep.Pairs = append(slices.Clone(rep.Pairs), yardstick.Pair{A: -1, B: 99}, yardstick.Pair{A: 1, B: 2, DKL: math.NaN(), Low: math.NaN(), High: math.NaN()})
+			res := &rep.Results[1]
+			res.Worst = append(slices.Clone(res.Worst), yardstick.Place{Corpus: 77, Chunk: -1, At: 1 << 30, KL: math.Inf(1), Target: -5})
+			res.All.KL, res.All.PPL, res.All.RefPPL, res.Corpora = math.NaN(), math.Inf(1), math.NaN(), res.Corpora[:1]
+			res.ByPlace, res.Histogram = nil, yardstick.Histogram{}
+			rep.Probes = append(slices.Clone(rep.Probes), yardstick.Probe{Candidate: 1, Name: "\x1b[2J"})
+			rep.Attributed = append(slices.Clone(rep.Attributed), yardstick.Attribution{Of: 50, Rows: []int{-1, 90}, Whole: math.NaN()})
+		}
+		s.KL = KLWork{Report: &rep, Running: rapid.Bool().Draw(rt, "running"), Paused: rapid.Bool().Draw(rt, "paused"), Stale: rapid.Bool().Draw(rt, "stale")}
+		if rapid.Bool().Draw(rt, "broken") {
+			s.KL.Err = strings.Repeat("broken ", 50)
+		}
+		p := NewKL(s)
+		p.level, p.part = klLevel(rapid.IntRange(0, 2).Draw(rt, "level")), klPart(rapid.IntRange(0, int(klParts)-2).Draw(rt, "part"))
+		p.at = rapid.IntRange(-1, len(rep.Results)).Draw(rt, "at")
+		exercise(rt, s, p)
+	})
+}
+
+// BenchmarkKLFrame is a frame of the screen over six candidates of 335,000
+// positions while the selection moves, and one after each new report.
+func BenchmarkKLFrame(b *testing.B) {
+	sh := viewstest.DemoShape()
+	sh.Chunks, sh.Tokens = 131, 512
+	y := viewstest.Yard(sh)
+	var reports []*yardstick.Report
+	for range 2 {
+		r, err := yardstick.Analyze(b.Context(), y.Setup, y.Chunks, 1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		reports = append(reports, r)
+	}
+	for _, key := range []string{"down", "enter", "report"} {
+		b.Run("335k×6/"+key, func(b *testing.B) {
+			s := sceneIn(b, viewstest.Demo(), termenv.TrueColor)
+			s.State.Yards = []*sessions.Yard{y}
+			s.KL = KLWork{Report: reports[0]}
+			p := NewKL(s)
+			p.SetSize(198, 55)
+			p.View()
+			if key == "enter" {
+				hit(p, "enter")
+			}
+			var frames []time.Duration
+			for b.Loop() {
+				t0 := time.Now()
+				switch {
+				case key == "report":
+					s.KL.Report = reports[len(frames)%2]
+					s.Touch()
+				case len(frames)%7 == 6:
+					hit(p, "home")
+				default:
+					hit(p, "down")
+				}
+				p.View()
+				frames = append(frames, time.Since(t0))
+			}
+			slices.Sort(frames)
+			b.ReportMetric(float64(frames[len(frames)*99/100].Microseconds()), "p99-µs")
 		})
 	}
 }

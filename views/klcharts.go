@@ -220,12 +220,15 @@ func (p *KL) drawWhere(w, h int) string {
 // of names the selected candidate at the head of a part.
 func (p *KL) of() string { return "of " + Clean(p.rows.party(p.at).Label) }
 
-// klPercent is a share in per cent for a sentence: 92 %.
+// klPercent is a share in per cent: 92 %, 99.2 %, <0.1 %. What is not all is not
+// written as if it were.
 func klPercent(v float64) string {
-	if !isNumber(v) {
+	switch {
+	case !isNumber(v):
 		return "–"
-	}
-	if v > 0 && v < 0.01 || v > 0.99 && v < 1 {
+	case v > 0 && v < 0.001:
+		return "<0.1 %"
+	case v < 0.0995 && v > 0 || v > 0.99 && v < 1:
 		return fmt.Sprintf("%.1f %%", math.Floor(1000*v)/10)
 	}
 	return fmt.Sprintf("%.0f %%", 100*v)

@@ -8,7 +8,7 @@ import (
 
 // View draws the screen.
 func (p *KL) View() string {
-	now := klDrawing{p.version, p.scene.Version, p.scene.Theme, p.scene.KL.Report, p.scene.State, p.w, p.h}
+	now := p.drawing()
 	if p.drawn != now || p.cached == "" {
 		p.refresh()
 		p.cached, p.drawn = p.draw(), now
@@ -24,7 +24,7 @@ func (p *KL) draw() string {
 		return Block(p.without(), p.w, p.h)
 	}
 	l := p.layout()
-	blocks := []placed{{l.head, Block(p.head(), l.head.w, l.head.h)}}
+	blocks := []placed{{l.head, Block(p.arranged().head, l.head.w, l.head.h)}}
 	if !l.table.empty() {
 		blocks = append(blocks, placed{l.table, p.drawTable(l.table)})
 	}
@@ -105,21 +105,57 @@ func (p *KL) fixed(part klPart) bool {
 	if p.w < klRoomyW || p.h < klRoomyH || p.rows.report == nil {
 		return false
 	}
-	want := p.wants()
-	want.only, want.full = klParts-1, false
-	l := arrangeKL(p.w, p.h, want)
+	l := &p.arranged().fixed
 	if part == klSpread || part == klPlaces {
 		return !l.parts[part].empty()
 	}
 	return p.w >= klWideW && p.h >= klWideH && (part == klWorst || !l.parts[part].empty())
 }
 
-func (p *KL) layout() klLayout { return arrangeKL(p.w, p.h, p.wants()) }
+func (p *KL) layout() klLayout { return p.arranged().layout }
+
+// klArranged is what drawing, keys and the mouse all need: it is worked out once
+// for what a picture depends on.
+type klArranged struct {
+	of     klArrangedOf
+	head   []string
+	table  Table
+	layout klLayout
+	fixed  klLayout // with nothing chosen
+}
+
+type klArrangedOf struct {
+	drawing   klDrawing
+	at, order int
+	level     klLevel
+	part      klPart
+}
+
+func (p *KL) arranged() *klArranged {
+	of := klArrangedOf{p.drawing(), p.at, p.order, p.level, p.part}
+	a := &p.memo
+	if a.of == of {
+		return a
+	}
+	*a = klArranged{of: of, head: p.head()}
+	if p.rows.report != nil {
+		a.table = p.klTable(p.w)
+	}
+	want := p.wants(a)
+	a.layout = arrangeKL(p.w, p.h, want)
+	want.only, want.full = klParts-1, false
+	a.fixed = arrangeKL(p.w, p.h, want)
+	return a
+}
+
+func (p *KL) drawing() klDrawing {
+	return klDrawing{p.version, p.scene.Version, p.scene.Theme, p.scene.KL.Report, p.scene.State, p.w, p.h}
+}
 
 // wants is what the parts would like to have.
-func (p *KL) wants() klWants {
+func (p *KL) wants(a *klArranged) klWants {
 	r := p.rows.report
-	want := klWants{head: len(p.head()), only: p.part, full: p.level == klFull}
+	want := klWants{head: len(a.head), only: p.part, full: p.level == klFull}
 	if r == nil {
 		return want
 	}
@@ -144,7 +180,7 @@ func (p *KL) wants() klWants {
 	want.lines[klGates] = min(len(p.gates(side))+1, 12)
 	want.lines[klAttribution] = len(p.attribution(side)) + 1
 	want.lines[klProbes] = len(p.probes()) + 2
-	want.fits = p.fits(p.w)
+	want.fits = klFits(a.table, p.w)
 	return want
 }
 
@@ -198,10 +234,15 @@ func (p *KL) running() string {
 		return th.Warn.Render("‖ paused: "+of) + th.Dim.Render("  space goes on, X ends it")
 	case done < all:
 		line := th.Accent.Render("▶ ") + th.Text.Render(of+"  ") + th.Accent.Render(Bar(float64(done)/float64(max(all, 1)), 16))
-		if w.Running {
-			line += th.Dim.Render(fitting(p.w-Width(line), "  figures are of those; space pauses, X ends it", "  space pauses, X ends it", ""))
+		figures := "  figures are of those"
+		if w.Stale && len(p.rows.report.Results) > 0 {
+			figures = fmt.Sprintf("  figures are of the first %d", p.rows.report.Results[0].All.Chunks)
 		}
-		return Truncate(line, p.w)
+		keys := ""
+		if w.Running {
+			keys = "; space pauses, X ends it"
+		}
+		return Truncate(line+th.Dim.Render(fitting(p.w-Width(line), figures+keys, figures, "")), p.w)
 	case w.Running:
 		return th.Accent.Render("▶ ") + th.Text.Render(of+", "+KLStage(w.Progress.Stage))
 	}

@@ -82,11 +82,10 @@ func (p *KL) gates(w int) []string {
 			if !passed {
 				mark, style = "✗ ", th.Bad
 			}
-			text := Clean(g.Name)
-			if g.Of >= 0 {
+			text, message := Clean(g.Name), Clean(g.Message)
+			if g.Of >= 0 && !strings.HasPrefix(message, p.label(g.Of)) {
 				text += " " + p.label(g.Of)
 			}
-			message := Clean(g.Message)
 			if passed { // what holds is said in a line
 				line := style.Render(mark) + th.Text.Render(text) + th.Dim.Render("  "+message)
 				lines = append(lines, Truncate(line, w))

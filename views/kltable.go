@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
 
 	"quantscope/analysis/yardstick"
 )
@@ -223,31 +224,43 @@ func klColumn(share float64) string {
 
 // drawTable draws the candidates, the selected one in sight.
 func (p *KL) drawTable(r rect) string {
-	tb := p.klTable(r.w)
+	tb := p.arranged().table
 	n := len(tb.Rows)
 	from, to := p.table.window(n, r.h)
 	tb.Rows, tb.Left = tb.Rows[from:to], n-(to-from)
-	at := p.table.selected - from
-	if p.level == klCandidates {
-		tb.Cursor = at
-		return tb.Render(p.scene.Theme, r.w, r.h)
+	th, at := p.scene.Theme, p.table.selected-from+1
+	lines := strings.Split(tb.Render(th, r.w, r.h), "\n")
+	if at >= len(lines) || !strings.HasPrefix(lines[at], "  ") {
+		return strings.Join(lines, "\n")
 	}
-	lines := strings.Split(tb.Render(p.scene.Theme, r.w, r.h), "\n")
-	if at++; at < len(lines) && strings.HasPrefix(lines[at], "  ") { // marked, but another list has the keys
-		lines[at] = p.scene.Theme.Accent.Render("▸") + lines[at][1:]
+	line := lines[at][2:]
+	if p.level == klCandidates { // in reverse as far as there are no bars, which would be holes
+		width := p.barsFrom(tb, r.w) - 2
+		line = th.reverse(ansi.Truncate(line, width, "")) + ansi.TruncateLeft(line, width, "")
 	}
+	lines[at] = th.Accent.Render("▸") + " " + line
 	return strings.Join(lines, "\n")
 }
 
-// fits says whether the table has room for every corpus.
-func (p *KL) fits(w int) bool {
-	tb := p.klTable(w)
-	for i := range tb.Columns {
-		if tb.columnWidth(i, w) < 0 {
-			return false
+// barsFrom is the cell at which the corpora of a table begin, its width where
+// there are none.
+func (p *KL) barsFrom(tb Table, w int) int {
+	widths := tb.widths(w - tb.lead(w))
+	at := tb.lead(w)
+	for i := range len(widths) - len(p.rows.report.Setup.Corpora) {
+		if widths[i] >= 0 {
+			at += widths[i] + tb.gap()
 		}
 	}
-	return true
+	if len(p.rows.report.Setup.Corpora) < 2 {
+		return w
+	}
+	return min(at-tb.gap(), w)
+}
+
+// klFits says whether the table has room for every column.
+func klFits(tb Table, w int) bool {
+	return !slices.ContainsFunc(tb.widths(w-tb.lead(w)), func(n int) bool { return n < 0 })
 }
 
 // window scrolls a list of n rows so that its selection is seen in a table of h

@@ -138,13 +138,11 @@ func klSentence(s *yardstick.Setup, p *yardstick.Pair) string {
 		lo, hi = -p.High, -p.Low
 	}
 	within := by + " [" + klFigure(lo) + ", " + klFigure(hi) + "] nats a token, " + over
-	switch klVerdict(p) {
+	switch verdict := klVerdict(p); verdict {
 	case "equal":
 		return fmt.Sprintf("%s and %s are equal in every position, bit for bit, %s.", a, b, over)
-	case "better":
-		return fmt.Sprintf("%s is better than %s by %s.", b, a, within)
-	case "worse":
-		return fmt.Sprintf("%s is worse than %s by %s.", b, a, within)
+	case "better", "worse":
+		return fmt.Sprintf("%s is %s than %s by %s, lower in %s.", b, verdict, a, within, thousands(p.Wins))
 	case "no interval":
 		return fmt.Sprintf("%s against %s: %s nats a token; %s there is no interval.", b, a, klChange(p.DKL), over)
 	}

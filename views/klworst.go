@@ -53,11 +53,12 @@ func (k *klPlace) marked(th *Theme, w int) string {
 	}
 	token := Truncate(klBytes(k.token), max(w-2, 1))
 	rest := max(w-Width(token)-2, 0)
-	before, after := steady(k.before), steady(k.after)
-	behind := min(Width(after), rest/3)
+	const bytes = 6 // of a cell, at most, in all but the oddest texts
+	before, after := steady(k.before[max(len(k.before)-bytes*w, 0):]), steady(k.after[:min(len(k.after), bytes*w)])
+	behind := min(Width(after), max(rest/3, rest-Width(before)))
 	front := tailOf(before, rest-behind)
-	after = Truncate(after, w-Width(front)-Width(token)-2)
-	return spaces(rest-behind-Width(front)) + th.Dim.Render(front) + th.Accent.Render("«"+token+"»") + th.Dim.Render(after)
+	after = Truncate(after, behind)
+	return spaces(rest-Width(after)-Width(front)) + th.Dim.Render(front) + th.Accent.Render("«"+token+"»") + th.Dim.Render(after)
 }
 
 // tailOf is the end of a text without styles in at most w cells.
