@@ -57,20 +57,6 @@ func selectTargets(top *topology.Model, targets string) ([]topology.Matrix, []re
 
 func quantizable(dtype string) bool { return dtype == "BF16" || dtype == "F16" || dtype == "F32" }
 
-// sourceTopology is a model's topology as variants see it: the matrices of a GGUF
-// file, of whatever type, come decoded, so that they can be quantized again.
-func sourceTopology(ref *Candidate) *topology.Model {
-	if ref.Kind != GGUF {
-		return ref.Topology
-	}
-	m := *ref.Topology
-	m.Tensors = append([]topology.Named(nil), m.Tensors...)
-	for _, i := range m.MatrixTensor {
-		m.Tensors[i].DType = "F32"
-	}
-	return &m
-}
-
 // fallbacks are those of what was asked for that cannot be made.
 func fallbacks(top *topology.Model, excluded []recipe.Excluded, requested string) []Fallback {
 	matrices := map[string]int{}

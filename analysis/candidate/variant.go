@@ -17,7 +17,7 @@ func newVariant(ref *Candidate, v method.Variant, targets string, o Options) (*C
 	if ref.Topology == nil || ref.Arch == nil {
 		return nil, fmt.Errorf("%w %s: the reference %s has no topology to choose targets from", ErrSpec, v.Name, ref.Label)
 	}
-	top := sourceTopology(ref)
+	top := ref.Topology
 	matrices, excluded, err := selectTargets(top, strings.TrimSpace(targets))
 	if err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrSpec, v.Name, err)
@@ -123,7 +123,7 @@ func parseRecipe(ref *Candidate, path string, o Options) (*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	top := sourceTopology(ref)
+	top := ref.Topology
 	r, err := f.Resolve(top.Matrices)
 	if err == nil {
 		err = r.Err()
