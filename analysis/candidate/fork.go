@@ -41,6 +41,9 @@ func (o owned) Fork() model.Source {
 	return nil
 }
 
+// Fork implements model.Forker.
+func (b *blocks) Fork() model.Source { return newBlocks(b.m, b.set) }
+
 // forked is another handle on a source, nil where it has none.
 func forked(s traced) traced {
 	f, ok := s.(model.Forker)
