@@ -31,14 +31,17 @@ const (
 	maxAddedText = 1 << 12
 )
 
-// parseAdded takes in added tokens. A token that the vocabulary has keeps the
-// vocabulary's id, and an empty one or one that is there already is left out, as in the
-// tokenizers library.
+// parseAdded takes in added tokens, numbered as the tokenizers library does,
+// whatever the file says: one that the vocabulary has keeps the vocabulary's id, any other
+// comes after all that are there. Where the file says otherwise that is a note.
+// An empty token, and one that is there already, is left out.
 func (t *Tokenizer) parseAdded(list []addedToken) error {
 	if len(list) > maxAdded {
 		return fmt.Errorf("%d of them, and at most %d are read", len(list), maxAdded)
 	}
 	have := map[string]bool{"": true}
+	next := int32(len(t.ids))
+	moved, first := 0, ""
 	for _, a := range list {
 		if have[a.Content] {
 			continue
@@ -47,16 +50,28 @@ func (t *Tokenizer) parseAdded(list []addedToken) error {
 		if len(a.Content) > maxAddedText {
 			return fmt.Errorf("token of id %d has %d bytes, and at most %d are read", a.ID, len(a.Content), maxAddedText)
 		}
-		if id, ok := t.ids[a.Content]; ok {
-			a.ID = id
-		} else if err := t.setToken(a.Content, a.ID); err != nil {
-			return err
+		said := a.ID
+		id, ok := t.ids[a.Content]
+		if a.ID = id; !ok {
+			a.ID = next
+			if err := t.setToken(a.Content, a.ID); err != nil {
+				return err
+			}
+		}
+		next = max(next, a.ID+1)
+		if a.ID != said {
+			if moved++; moved == 1 {
+				first = fmt.Sprintf("%q has id %d in the file and %d by the rule", a.Content, said, a.ID)
+			}
 		}
 		t.adds[a.ID] = true
 		if a.Special {
 			t.silent[a.ID] = true
 		}
 		t.added = append(t.added, a)
+	}
+	if moved > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("%d added tokens are numbered by the library's rule and not by the file: %s", moved, first))
 	}
 	return nil
 }
@@ -117,7 +132,7 @@ func (s *search) at(text string, at int) (n needle, ok bool) {
 	}
 	if len(list) <= 4 {
 		for _, x := range list {
-			if len(x.text) > len(n.text) && strings.HasPrefix(text[at:], x.text) {
+			if strings.HasPrefix(text[at:], x.text) { // the longest comes last
 				n, ok = x, true
 			}
 		}

@@ -139,6 +139,8 @@ def build():
     for b, inv in itertools.product(["Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"], [False, True]):
         case("split_%s%s" % (b, "_inverted" if inv else ""), bl, pre_tokenizer=seq(split(r"[aeiou]|\s", behavior=b, invert=inv), BL), decoder=DEC)
     case("split_empty_match", bl, pre_tokenizer=seq(split(r"\s*"), BL), decoder=DEC)
+    for b, inv in itertools.product(["Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"], [False, True]):
+        case("split_empty_%s%s" % (b, "_inverted" if inv else ""), bl, pre_tokenizer=seq(split(r"\d*|(?=e)", behavior=b, invert=inv), BL), decoder=DEC)
     case("split_syntax", bl, pre_tokenizer=seq(split(r"(?i:the)\b|(?i:[s-u]\d)|\x{4f60}|[\x41-\x{5A}]{2,4}|^\w|\w$|(?>a+)b|[[:alpha:]&&[^a-m]]+|\d{2,}|\S\z|\p{^L}{3}|[^\W\d_]{1,2}"), BL), decoder=DEC)
     case("whitespace", bl, pre_tokenizer=seq({"type": "Whitespace"}, BL), decoder=DEC)
     case("whitespace_split", bl, pre_tokenizer=seq({"type": "WhitespaceSplit"}, BL), decoder=DEC)
@@ -155,6 +157,8 @@ def build():
     case("added_flags", bl, pre_tokenizer=BLR, decoder=DEC, more=[
         added("NEWWORD", n, single_word=True, special=False), added("<mask>", n + 1, lstrip=True, rstrip=True), added("fox", n + 2, special=False, normalized=True), added("quick brown", n + 3, special=False),
         added("quick", n + 4, special=False), added("Hello", n + 5, normalized=True, special=False, lstrip=True), added("你好", n + 6, special=False, single_word=True), added("\n\n", n + 7, special=False)])
+    case("added_single_word", bl, pre_tokenizer=BLR, decoder=DEC, more=[added(w, n + i, single_word=True, special=False) for i, w in enumerate(["ick", "bro", "lazy", "over the", "IT", "qu"])])
+    case("added_many", bl, pre_tokenizer=BLR, decoder=DEC, more=[added(w, n + i, special=False) for i, w in enumerate(["t", "th", "the ", "the quick", "the quick br", "trailing", "two\n", "tab", "t mi", "e\u0301e"])])
     case("added_normalized", bl, pre_tokenizer=BLR, normalizer=nseq({"type": "Lowercase"}, {"type": "Prepend", "prepend": "_"}), decoder=DEC, more=[added("NEWWORD", n, special=False, normalized=True), added("Hello", n + 1, special=False, normalized=True), added("<mask>", n + 2, rstrip=True)])
     case("merge_twice", bl, pre_tokenizer=BLR, decoder=DEC, model={"merges": bl["model"]["merges"] + [bl["model"]["merges"][0], bl["model"]["merges"][5]]})
     case("merge_strings", bl, pre_tokenizer=BLR, decoder=DEC, model={"merges": [" ".join(m) for m in bl["model"]["merges"]]})
