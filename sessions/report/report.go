@@ -29,8 +29,9 @@ type Report struct {
 	Variants []Variant
 	Notes    []Note
 
-	state *sessions.State
-	table *landscape.Table
+	state       *sessions.State
+	table       *landscape.Table
+	predictions []predictions
 }
 
 // Variant is one variant with its landscape.
@@ -67,6 +68,10 @@ func Build(ctx context.Context, st *sessions.State, o Options) (*Report, error) 
 	}
 	if st.Meta.Path == "" {
 		r.Session = ""
+	}
+	var err error
+	if r.predictions, err = measurements(ctx, st); err != nil {
+		return nil, err
 	}
 	for _, id := range ids {
 		if id < 0 || id >= len(st.Variants) {
