@@ -67,7 +67,7 @@ func TestScenarioKL(t *testing.T) {
 	feed := yardFeed(sessions.Live, demoState())
 	whole := small()
 	d := drive(t, feed, fixed(), 120, 40)
-	d.Press("5").On(ScreenKL).Sees("KL divergence to the reference", "R measures the session's variants nvfp4, nvfp4+mse, nvfp4+mse_ge1 on prose, code, multi, math, chat", "That takes")
+	d.Press("5").On(ScreenKL).Sees("KL divergence says", "R measures the session's variants nvfp4, nvfp4+mse, nvfp4+mse_ge1 on prose, code, multi, math, chat", "That takes")
 	d.Press("o").Says("nothing is scored yet").Press("n").Says("there is no other measurement")
 
 	// The command of a measurement stays out of the driver's queue while it runs.
@@ -186,7 +186,7 @@ func TestKLShowsTheNewest(t *testing.T) {
 	d.WaitIdle().Sees("measurement 2 of 3").Press("n").Sees("KL to third", "No chunk was scored yet")
 	before := demoState()
 	feed.give(sessions.Batch{Reset: before, Progress: before.Progress})
-	d.WaitIdle().Sees("KL divergence to the reference").Misses("KL to third")
+	d.WaitIdle().Sees("KL divergence says").Misses("KL to third")
 }
 
 // A replay shows measurements and makes none.

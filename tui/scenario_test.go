@@ -28,7 +28,7 @@ func TestScenarioVisit(t *testing.T) {
 	d.Press("2").On(ScreenClipping)
 	d.Press("3").On(ScreenLandscape)
 	d.Press("4").On(ScreenCompare)
-	d.Press("5").On(ScreenKL).Sees("KL divergence to the reference", "KL cannot be measured from here")
+	d.Press("5").On(ScreenKL).Sees("KL divergence says", "KL cannot be measured from here")
 	d.Press("6").Says("Gates: ")
 	d.Press("7").On(ScreenAudit)
 	d.Press("8").On(ScreenLog).Sees("all measured")

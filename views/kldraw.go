@@ -177,7 +177,7 @@ func (p *KL) wants(a *klArranged) klWants {
 		want.lines[klWhere] = len(r.Results[p.at].Buckets) + len(r.Results[p.at].Classes) + 3
 	}
 	want.lines[klCorpora] = len(p.rows.order) + 1
-	want.lines[klGates] = min(len(p.gates(side))+1, 12)
+	want.lines[klGates] = min(len(p.gates(side, false))+1, len(p.gates(side, true))+1)
 	want.lines[klAttribution] = len(p.attribution(side)) + 1
 	want.lines[klProbes] = len(p.probes()) + 2
 	want.fits = klFits(a.table, p.w)
@@ -296,9 +296,9 @@ func (p *KL) sentence() string {
 // measured.
 func (p *KL) without() []string {
 	th, w, y := p.scene.Theme, &p.scene.KL, p.yard()
-	lines := wrapped(th.Title, "KL divergence to the reference", p.w)
+	lines := []string{""}
 	if p.h >= 12 {
-		lines = append(lines, wrapped(th.Text, "A measurement takes texts through the reference and through every candidate and compares their predictions token by token, over the whole vocabulary: how far each is, where it is worst, and what the ruler itself can tell apart (its floor).", p.w)...)
+		lines = append(lines, wrapped(th.Text, "KL divergence says how far predictions are from the reference's. A measurement takes texts through the reference and through every candidate and compares token by token, over the whole vocabulary: how far each is, where it is worst, and what the ruler itself can tell apart (its floor).", p.w)...)
 		lines = append(lines, "")
 	}
 	switch {

@@ -68,10 +68,17 @@ func (p *KL) label(c int) string {
 	return Clean(p.rows.report.Setup.Candidates[c].Label)
 }
 
-// gates are the lines of the checks: those that failed first, and what each says.
-func (p *KL) gates(w int) []string {
+// gates are the lines of the checks: those that failed first, and what each says;
+// in short, of those that passed how many there are of a name.
+func (p *KL) gates(w int, short bool) []string {
 	th, r := p.scene.Theme, p.rows.report
 	var lines []string
+	passes := map[string]int{}
+	for i := range r.Gates {
+		if r.Gates[i].Passed {
+			passes[r.Gates[i].Name]++
+		}
+	}
 	for _, passed := range []bool{false, true} {
 		for i := range r.Gates {
 			g := &r.Gates[i]
@@ -85,6 +92,12 @@ func (p *KL) gates(w int) []string {
 			text, message := Clean(g.Name), Clean(g.Message)
 			if g.Of >= 0 && !strings.HasPrefix(message, p.label(g.Of)) {
 				text += " " + p.label(g.Of)
+			}
+			if n := passes[g.Name]; passed && short && n > 1 {
+				text, message = Clean(g.Name), plural(n, "candidate")
+				passes[g.Name] = 0
+			} else if passed && short && n == 0 {
+				continue
 			}
 			if passed { // what holds is said in a line
 				line := style.Render(mark) + th.Text.Render(text) + th.Dim.Render("  "+message)
@@ -115,7 +128,11 @@ func (p *KL) drawGates(w, h int) string {
 		}
 	}
 	title := th.Title.Render("gates") + th.Dim.Render(fmt.Sprintf("  %d of %d passed", len(r.Gates)-failed, len(r.Gates)))
-	return klListed(th, title, p.gates(w), w, h)
+	lines := p.gates(w, false)
+	if len(lines) > h-1 {
+		lines = p.gates(w, true)
+	}
+	return klListed(th, title, lines, w, h)
 }
 
 // klListed is a title and as many lines as there is room for; the last one says
