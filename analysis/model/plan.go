@@ -31,7 +31,8 @@ func (e *MemoryError) Error() string {
 
 // Plan shares mem bytes out among a layer's weights, read twice ahead of their
 // use, the experts of a wave, what threads compute in, and the hidden states of as
-// many tokens as then fit. The head's weights, which are read after the pass, are
+// many tokens as then fit. Who keeps the program within mem sets the collector's limit to it. The
+// head's weights, which are read after the pass, are
 // the caller's.
 func Plan(spec *Spec, w Workload, mem int64) (Budget, error) {
 	w.Threads = threads(w.Threads)
@@ -49,20 +50,29 @@ func Plan(spec *Spec, w Workload, mem int64) (Budget, error) {
 	return b, err
 }
 
+// slack is the part of the memory that is left to what is garbage and not yet
+// collected.
+const slack = 16
+
 // planWith is Plan with tiles of so many rows.
 func planWith(spec *Spec, w Workload, mem int64, tile int) (Budget, error) {
 	fixed, row := spec.needs(w, tile)
 	least, all, copies := spec.experts(w)
 	one := row * int64(max(w.Chunk, 1))
-	if need := fixed + copies*least + one; need > mem {
-		return Budget{}, &MemoryError{need, mem}
+	have := mem - mem/slack
+	if need := fixed + copies*least + one; need > have {
+		whole := need + need/(slack-1)
+		for whole-whole/slack < need {
+			whole++
+		}
+		return Budget{}, &MemoryError{whole, mem}
 	}
 	b := Budget{Tile: tile, Wave: least}
 	// A quarter of what is left lets more experts work beside each other.
 	if all > 0 {
-		b.Wave = min(max((mem-fixed-one)/4/copies, least), all)
+		b.Wave = min(max((have-fixed-one)/4/copies, least), all)
 	}
-	b.Tokens = int(min((mem-fixed-copies*b.Wave)/row, 1<<30))
+	b.Tokens = int(min((have-fixed-copies*b.Wave)/row, 1<<30))
 	return b, nil
 }
 
