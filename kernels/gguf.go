@@ -65,6 +65,13 @@ var ggufTypes = [...]ggufInfo{
 	GGUFIQ4NL: {"IQ4_NL", 32, 18, decodeIQ4NL},
 	GGUFIQ4XS: {"IQ4_XS", 256, 136, decodeIQ4XS},
 	GGUFMXFP4: {"MXFP4", 32, 17, decodeGGUFMXFP4},
+
+	// Types without a decoder: names and sizes, so that files with them can be
+	// looked at. 40 and above mean different things in different programs.
+	9: {"Q8_1", 32, 36, nil}, 15: {"Q8_K", 256, 292, nil},
+	16: {"IQ2_XXS", 256, 66, nil}, 17: {"IQ2_XS", 256, 74, nil}, 18: {"IQ3_XXS", 256, 98, nil}, 19: {"IQ1_S", 256, 50, nil},
+	21: {"IQ3_S", 256, 110, nil}, 22: {"IQ2_S", 256, 82, nil}, 29: {"IQ1_M", 256, 56, nil},
+	34: {"TQ1_0", 256, 54, nil}, 35: {"TQ2_0", 256, 66, nil},
 }
 
 // info describes a type that is known.

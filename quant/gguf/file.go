@@ -309,7 +309,7 @@ func (f *File) ReadAt(ctx context.Context, t *Tensor, off int64, dst []byte) err
 	p := &f.Parts[t.Part]
 	switch {
 	case t.Bytes < 0:
-		return &checkpoint.FileError{File: p.Name, Tensor: t.Name, Reason: fmt.Sprintf("type %d is not known, so its values cannot be read", uint32(t.Type)), Err: checkpoint.ErrUnsupported}
+		return f.noDecoder(t)
 	case off < 0 || int64(len(dst)) > t.Bytes-off:
 		return &checkpoint.FileError{File: p.Name, Tensor: t.Name, Reason: fmt.Sprintf("bytes %d to %d of %d", off, off+int64(len(dst)), t.Bytes)}
 	}
@@ -327,10 +327,19 @@ func (f *File) ReadAt(ctx context.Context, t *Tensor, off int64, dst []byte) err
 	return nil
 }
 
+// noDecoder is the error about the values of a tensor whose type has no decoder.
+func (f *File) noDecoder(t *Tensor) error {
+	reason := fmt.Sprintf("type %d is not known, so its values cannot be read", uint32(t.Type))
+	if t.Type.Known() {
+		reason = fmt.Sprintf("type %s (%d) has no decoder here", t.Type, uint32(t.Type))
+	}
+	return &checkpoint.FileError{File: f.Parts[t.Part].Name, Tensor: t.Name, Reason: reason, Err: checkpoint.ErrUnsupported}
+}
+
 // Decode reads elements of a tensor, from a multiple of its block on, as f32.
 func (f *File) Decode(ctx context.Context, t *Tensor, first int64, dst []float32) error {
 	if !t.Type.Decodes() {
-		return f.ReadAt(ctx, &Tensor{Name: t.Name, Part: t.Part, Type: t.Type, Bytes: -1}, 0, nil)
+		return f.noDecoder(t)
 	}
 	block, bytes := t.Type.Block()
 	raw := make([]byte, len(dst)/block*bytes)

@@ -147,7 +147,7 @@ func fits(f *File, t *Tensor) error {
 		return &checkpoint.FileError{File: f.Parts[t.Part].Name, Tensor: t.Name, Reason: fmt.Sprintf("shape %v is too large", t.Shape)}
 	}
 	if !t.Type.Decodes() {
-		return &checkpoint.FileError{File: f.Parts[t.Part].Name, Tensor: t.Name, Reason: fmt.Sprintf("type %d cannot be decoded here (%s)", uint32(t.Type), t.Type), Err: checkpoint.ErrUnsupported}
+		return f.noDecoder(t)
 	}
 	return nil
 }

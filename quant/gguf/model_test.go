@@ -107,11 +107,12 @@ func TestTensorsThatAreRefused(t *testing.T) {
 			x.keys["llama.attention.head_count_kv"] = uint32(3)
 			x.keys["llama.attention.key_length"] = uint32(16)
 		}, []string{"blk.0.attn_", "3 heads of even width"}},
-		"half of kv_b":    {func(x *fixture) { x.add(rng, "blk.0.attn_k_b.weight", kernels.GGUFF32, 2, 2, 2) }, []string{"blk.0.attn_k_b.weight", "without attn_v_b"}},
-		"the other half":  {func(x *fixture) { x.add(rng, "blk.0.attn_v_b.weight", kernels.GGUFF32, 2, 2, 2) }, []string{"blk.0.attn_v_b.weight", "without attn_k_b"}},
-		"experts of none": {func(x *fixture) { x.add(rng, "blk.0.ffn_gate_exps.weight", kernels.GGUFF32, 2, 4, 4) }, []string{"blk.0.ffn_gate_exps.weight", "a stack of 0 experts"}},
-		"integers":        {func(x *fixture) { x.add(rng, "blk.0.attn_q.bias", kernels.GGUFI32, 64) }, []string{"blk.0.attn_q.bias", "I32"}},
-		"four dimensions": {func(x *fixture) { x.add(rng, "output.weight", kernels.GGUFF32, 1, 2, 2, 2) }, []string{"output.weight", "a matrix or a vector"}},
+		"half of kv_b":             {func(x *fixture) { x.add(rng, "blk.0.attn_k_b.weight", kernels.GGUFF32, 2, 2, 2) }, []string{"blk.0.attn_k_b.weight", "without attn_v_b"}},
+		"the other half":           {func(x *fixture) { x.add(rng, "blk.0.attn_v_b.weight", kernels.GGUFF32, 2, 2, 2) }, []string{"blk.0.attn_v_b.weight", "without attn_k_b"}},
+		"experts of none":          {func(x *fixture) { x.add(rng, "blk.0.ffn_gate_exps.weight", kernels.GGUFF32, 2, 4, 4) }, []string{"blk.0.ffn_gate_exps.weight", "a stack of 0 experts"}},
+		"integers":                 {func(x *fixture) { x.add(rng, "blk.0.attn_q.bias", kernels.GGUFI32, 64) }, []string{"blk.0.attn_q.bias", "I32"}},
+		"a type without a decoder": {func(x *fixture) { x.add(rng, "output.weight", 16, 1, 256) }, []string{"output.weight", "type IQ2_XXS (16) has no decoder"}},
+		"four dimensions":          {func(x *fixture) { x.add(rng, "output.weight", kernels.GGUFF32, 1, 2, 2, 2) }, []string{"output.weight", "a matrix or a vector"}},
 	} {
 		x := llamaFixture(kernels.GGUFF16)
 		c.change(x)
