@@ -25,7 +25,7 @@ type rowKernels struct {
 }
 
 // SiLU writes silu(gate)·up = gate/(1+e^−gate)·up to gate, each operation rounded
-// to f32, with exp32's exponential.
+// to f32, with exp32's exponential. Below −88.7, where e^−gate has no f32, it is −0.
 func (s Set) SiLU(gate, up []float32) {
 	if n := min(len(gate), len(up)); n > 0 {
 		s.rows.silu(gate[:n], up[:n])

@@ -3,10 +3,23 @@ package kernels
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
-// BenchmarkRows reports the values/s of a thread on rows that fit into the L1 and
-// the L2 cache.
+// bestOf is the shortest time that work takes.
+func bestOf(b *testing.B, work func()) time.Duration {
+	best := time.Duration(1 << 62)
+	start := time.Now()
+	for b.Loop() {
+		work()
+		now := time.Now()
+		best, start = min(best, now.Sub(start)), now
+	}
+	return best
+}
+
+// BenchmarkRows reports the best rate of a thread, with the copy that makes the
+// first row anew.
 func BenchmarkRows(b *testing.B) {
 	rng := rand.New(rand.NewPCG(6, 7))
 	const n = 4096
@@ -15,11 +28,11 @@ func BenchmarkRows(b *testing.B) {
 		for _, k := range rowKernelTable {
 			b.Run(s.Name+"/"+k.name, func(b *testing.B) {
 				rows := randomRows(rng, n, 2, 0)
-				for b.Loop() {
+				best := bestOf(b, func() {
 					copy(rows[0], source[0])
 					k.call(s, rows[0], rows[1], rows[2], [2]float32{1, 1.702})
-				}
-				b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gvalues/s")
+				})
+				b.ReportMetric(n/best.Seconds()/1e9, "Gvalues/s")
 			})
 		}
 	}
@@ -34,16 +47,12 @@ func BenchmarkLogits(b *testing.B) {
 	for _, s := range asmSets() {
 		rp := s.LogSum(p)
 		b.Run(s.Name+"/49152", func(b *testing.B) {
-			for b.Loop() {
-				s.Divergence(p, q, rp, s.LogSum(q))
-			}
-			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)*1e6, "µs/pair")
+			best := bestOf(b, func() { s.Divergence(p, q, rp, s.LogSum(q)) })
+			b.ReportMetric(best.Seconds()*1e6, "µs/pair")
 		})
 		b.Run(s.Name+"/LogSum", func(b *testing.B) {
-			for b.Loop() {
-				s.LogSum(q)
-			}
-			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)*1e6, "µs")
+			best := bestOf(b, func() { s.LogSum(q) })
+			b.ReportMetric(best.Seconds()*1e6, "µs")
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 )
 
 // ggufDecoded are the types that DecodeGGUF knows.
@@ -108,14 +107,8 @@ func BenchmarkGGUF(b *testing.B) {
 
 // benchDecode reports the best rate of decoding n weights.
 func benchDecode(b *testing.B, n int, decode func() error) {
-	best := time.Duration(1 << 62)
-	start := time.Now()
 	var failed error
-	for b.Loop() {
-		failed = errors.Join(failed, decode())
-		now := time.Now()
-		best, start = min(best, now.Sub(start)), now
-	}
+	best := bestOf(b, func() { failed = errors.Join(failed, decode()) })
 	if failed != nil {
 		b.Fatal(failed)
 	}
