@@ -1,15 +1,19 @@
 package gguf
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 )
 
@@ -175,5 +179,33 @@ func TestHeadOrder(t *testing.T) {
 		if w.Reordered() != (heads > 0) {
 			t.Errorf("%s is reordered: %t", name, w.Reordered())
 		}
+	}
+}
+
+// A part under a name of its own is refused, and so are parts that lost tensors.
+func TestPartsUnderOtherNames(t *testing.T) {
+	b, err := os.ReadFile(golden("split-00001-of-00002.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(writeFile(t, b))
+	refused(t, "part 1 alone", err, "split.count is 2, and there are 1 parts")
+	at := bytes.Index(b, []byte("split.tensors.count"))
+	dir := t.TempDir()
+	b[at+len("split.tensors.count")+4] = 6
+	second, err := os.ReadFile(golden("split-00002-of-00002.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := filepath.Join(dir, "model.gguf-00001-of-00002.gguf")
+	if err := errors.Join(os.WriteFile(first, b, 0o600), os.WriteFile(filepath.Join(dir, "model.gguf-00002-of-00002.gguf"), second, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(first)
+	refused(t, "a tensor too few", err, "split.tensors.count is 6, and there are 5 tensors")
+	x := llamaFixture(kernels.GGUFF16) // merged files keep the key, as 0
+	x.keys["split.count"] = uint32(0)
+	if _, err := x.model(t); err != nil {
+		t.Error(err)
 	}
 }

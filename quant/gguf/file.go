@@ -90,7 +90,32 @@ func Open(path string) (*File, error) {
 			return nil, err
 		}
 	}
+	if err := f.split(); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
 	return f, nil
+}
+
+// split holds what the metadata say of parts and tensors against what was opened:
+// a part under another name is no model with fewer layers.
+func (f *File) split() error {
+	for _, c := range []struct {
+		key, what string
+		have      int
+	}{{"split.count", "parts", len(f.Parts)}, {"split.tensors.count", "tensors", len(f.Tensors)}} {
+		var want int64
+		switch n := f.Metadata[c.key].V.(type) {
+		case uint64:
+			want = int64(min(n, math.MaxInt64))
+		case int64:
+			want = n
+		}
+		if parts, ok := f.Metadata["split.count"].V.(uint64); ok && parts > 1 && want != int64(c.have) {
+			return &checkpoint.FileError{File: f.Path, Reason: fmt.Sprintf("%s is %d, and there are %d %s: it is a part of a file, under another name?", c.key, want, c.have, c.what)}
+		}
+	}
+	return nil
 }
 
 // Close closes the files.
