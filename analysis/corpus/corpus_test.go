@@ -119,6 +119,12 @@ func TestBeginTwice(t *testing.T) {
 			t.Errorf("%q does not say %q", all[0].Incomparable(), w)
 		}
 	}
+	// One begin token a chunk is no finding, and neither is a double token in some chunks.
+	for _, text := range []string{"{\"ids\":[1,5]}\n{\"ids\":[1,6]}", "{\"ids\":[1,1]}\n{\"ids\":[2,2]}", "{\"ids\":[1,1,1]}"} {
+		if all, err := Load(context.Background(), write(t, "x.jsonl", []byte(text)), Options{}); err != nil || all[0].Incomparable() != "" {
+			t.Errorf("%s: %+v, %v", text, all, err)
+		}
+	}
 	one, err := Build(context.Background(), "x", "x", []Document{{"x", "aabbaabb"}}, Options{Tokenizer: letters(t, true), Chunk: 4, BOS: BOSNone})
 	if err != nil || one.Incomparable() != "" {
 		t.Errorf("a double letter is taken for a begin token: %v, %v", one, err)
@@ -187,6 +193,27 @@ func TestLoad(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Ids of eight bytes that are no int32 are refused, not cut short.
+func TestWideIDs(t *testing.T) {
+	for id, want := range map[uint64]string{5: "", 1 << 40: "token id 1099511627776 at 1", ^uint64(0): "token id -1 at 1"} {
+		path := filepath.Join(t.TempDir(), "w.safetensors")
+		w, err := checkpoint.NewWriter(path, []checkpoint.Spec{{Name: "x", DType: checkpoint.I64, Shape: []int64{1, 2}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(binary.LittleEndian.AppendUint64(make([]byte, 8), id)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Load(context.Background(), path, Options{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d: %v, want %q", int64(id), err, want)
 		}
 	}
 }

@@ -140,7 +140,7 @@ def build():
         case("split_%s%s" % (b, "_inverted" if inv else ""), bl, pre_tokenizer=seq(split(r"[aeiou]|\s", behavior=b, invert=inv), BL), decoder=DEC)
     case("split_empty_match", bl, pre_tokenizer=seq(split(r"\s*"), BL), decoder=DEC)
     for b, inv in itertools.product(["Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"], [False, True]):
-        case("split_empty_%s%s" % (b, "_inverted" if inv else ""), bl, pre_tokenizer=seq(split(r"\d*|(?=e)", behavior=b, invert=inv), BL), decoder=DEC)
+        case("split_empty_%s%s" % (b, "_inverted" if inv else ""), bl, pre_tokenizer=seq(split(r"[ht]*|(?=e)", behavior=b, invert=inv), BL), decoder=DEC)
     case("split_syntax", bl, pre_tokenizer=seq(split(r"(?i:the)\b|(?i:[s-u]\d)|\x{4f60}|[\x41-\x{5A}]{2,4}|^\w|\w$|(?>a+)b|[[:alpha:]&&[^a-m]]+|\d{2,}|\S\z|\p{^L}{3}|[^\W\d_]{1,2}"), BL), decoder=DEC)
     case("whitespace", bl, pre_tokenizer=seq({"type": "Whitespace"}, BL), decoder=DEC)
     case("whitespace_split", bl, pre_tokenizer=seq({"type": "WhitespaceSplit"}, BL), decoder=DEC)
