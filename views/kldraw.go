@@ -222,9 +222,9 @@ func (p *KL) running() string {
 	}
 	of := fmt.Sprintf("%d of %s scored", done, plural(all, "chunk"))
 	switch {
-	case y.End != nil && y.End.State == sessions.RunFinished && done >= all:
+	case y.End != nil && y.End.State == sessions.RunFinished && done >= all && !w.Running:
 		return ""
-	case y.End != nil:
+	case y.End != nil && !w.Running:
 		text := fmt.Sprintf("■ %s: %s", y.End.State, of)
 		if y.End.Reason != "" {
 			text += ": " + Clean(y.End.Reason)
