@@ -26,7 +26,7 @@ func exp32(x float32) float32 {
 		c1    = 0x1.62e42ff0c52d6p-1 / 32
 		shift = 3 << 51 // a sum with it has steps of one
 	)
-	z := float64(x) * scale
+	z := float64(float64(x) * scale) // not fused with the sum
 	up := z + shift
 	k := int64(math.Float64bits(up))
 	r := z - (up - shift)
