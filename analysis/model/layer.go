@@ -9,7 +9,7 @@ import (
 // what comes out in r.squares.
 func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error {
 	r.ropes.make(&b.l.Attn.Rope, r.seqs)
-	if err := r.remember(b.l); err != nil {
+	if err := r.checkCaches(b.l); err != nil {
 		return err
 	}
 	h, m := r.spec.Hidden, b.l.MoE
@@ -118,8 +118,9 @@ func (r *run) gated(s *scratch, f FeedForward, g *gated, x []float32, n int, y [
 	return nil
 }
 
-// remember makes room for what decoding keeps of this layer's keys and values.
-func (r *run) remember(l *Layer) error {
+// checkCaches refuses keys of another number of tokens than were taken: those of
+// a decoding that was stopped within a layer.
+func (r *run) checkCaches(l *Layer) error {
 	for i := range r.seqs {
 		c := r.seqs[i].cache
 		if c == nil {

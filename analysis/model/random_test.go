@@ -38,7 +38,7 @@ func newRandom(spec *Spec, seed uint64) *random {
 	return &random{spec: spec, seed: seed, shared: &randomShared{reads: map[Place]int{}}}
 }
 
-// kept makes every weight once, so that a benchmark does not measure how.
+// keep makes every weight once, so that a benchmark does not measure how.
 func (s *random) keep() *random { s.shared.kept = map[string][]byte{}; return s }
 
 // with is the same source with other weights in one layer.

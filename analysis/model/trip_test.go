@@ -20,9 +20,13 @@ func TestParties(t *testing.T) {
 			late, early := ref.with(3, 7), ref.with(1, 7)
 			return []*random{ref, late, early, ref.with(4, 9), late.with(4, 9), ref, newRandom(spec, 2), early.with(3, 7), late}
 		}
-		var want [][]float32
+		var want [][][]float32 // by candidate and layer
 		for _, src := range make() {
-			want = append(want, hiddenOf(t, spec, src, chunks, quick()))
+			var layers [][]float32
+			o := quick()
+			o.Layer = func(_, _ int, x []float32) { layers = append(layers, slices.Clone(x)) }
+			hiddenOf(t, spec, src, chunks, o)
+			want = append(want, layers)
 		}
 		for _, wave := range []int64{0, 1} {
 			for _, threads := range []int{1, 2} {
@@ -41,7 +45,7 @@ func TestParties(t *testing.T) {
 						t.Fatal(err)
 					}
 					for c := range out {
-						sameBits(t, fmt.Sprintf("%s, wave %d: candidate %d", name, wave, c), out[c].X, want[c])
+						sameBits(t, fmt.Sprintf("%s, wave %d: candidate %d", name, wave, c), out[c].X, want[c][len(spec.Layers)])
 						if len(out[c].RMS) != len(spec.Layers)+1 {
 							t.Errorf("candidate %d: %d norms", c, len(out[c].RMS))
 						}
