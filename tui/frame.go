@@ -215,6 +215,9 @@ func (m *Model) statusLine(w int) (string, Rect) {
 	if m.scene.KL.Running && m.ownsPause() {
 		return m.klStatus(w), Rect{}
 	}
+	if y := m.yard(); y != nil && y.End != nil && len(m.scene.State.Variants) == 0 {
+		return m.klEnded(y, w), Rect{}
+	}
 	t := m.scene.Theme
 	p := m.scene.State.Progress
 	parts := []string{fmt.Sprintf("%d/%d", p.Done, p.Total)}

@@ -337,11 +337,7 @@ func (m *Model) klStatus(w int) string {
 	}
 	var parts []string
 	if y := m.yard(); y != nil && y.End == nil && g.Of > 0 { // of which an earlier measurement may have done some
-		all := 0
-		for i := range y.Setup.Corpora {
-			all += len(y.Setup.Corpora[i].IDs)
-		}
-		parts = append(parts, fmt.Sprintf("%d/%d chunks", len(y.Chunks), all))
+		parts = append(parts, fmt.Sprintf("%d/%d chunks", len(y.Chunks), chunksOf(y.Setup)))
 	} else {
 		parts = append(parts, views.KLStage(g.Stage))
 	}
@@ -355,4 +351,24 @@ func (m *Model) klStatus(w int) string {
 		parts = parts[:len(parts)-1]
 	}
 	return views.Truncate(style.Render(mark)+"  "+t.Text.Render(strings.Join(parts, "  ")), w)
+}
+
+// klEnded says on the first line how a measurement ended, in a session that has
+// nothing else.
+func (m *Model) klEnded(y *sessions.Yard, w int) string {
+	t := m.scene.Theme
+	mark := t.Warn.Render("■ KL " + string(y.End.State))
+	if y.End.State == sessions.RunFinished {
+		mark = t.Good.Render("✓ KL finished")
+	}
+	return views.Truncate(mark+"  "+t.Text.Render(fmt.Sprintf("%d/%d chunks", len(y.Chunks), chunksOf(y.Setup))), w)
+}
+
+// chunksOf is how many chunks a measurement scores.
+func chunksOf(s *yardstick.Setup) int {
+	n := 0
+	for i := range s.Corpora {
+		n += len(s.Corpora[i].IDs)
+	}
+	return n
 }

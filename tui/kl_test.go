@@ -189,6 +189,28 @@ func TestKLShowsTheNewest(t *testing.T) {
 	d.WaitIdle().Sees("KL divergence says").Misses("KL to third")
 }
 
+// A session that has nothing but a measurement begins at it, opened at once or
+// while the frame is there already.
+func TestKLIsWhereItBegins(t *testing.T) {
+	st := measuredState()
+	st.Variants, st.Records, st.Progress = nil, nil, sessions.Progress{State: sessions.RunIdle, Variant: -1}
+	d := drive(t, yardFeed(sessions.Saved, st), fixed(), 120, 40)
+	d.On(ScreenKL).Sees("✓ KL finished  15/15 chunks", "nvfp4+mse_ge1")
+	o := fixed()
+	o.Screen = "map"
+	drive(t, yardFeed(sessions.Saved, st), o, 120, 40).On(ScreenMap)
+	d = &driver{t: t, now: time.Unix(1_764_435_720, 0)}
+	o = fixed()
+	o.Now = func() time.Time { return d.now }
+	d.m = newOpening("a file", func() (sessions.Feed, error) { return yardFeed(sessions.Saved, st), nil }, o)
+	d.do(d.m.Init())
+	d.Resize(120, 40).On(ScreenKL).Sees("✓ KL finished", "worst positions")
+	if err := d.m.end(); err != nil {
+		t.Error(err)
+	}
+	drive(t, yardFeed(sessions.Saved, measuredState()), fixed(), 120, 40).On(ScreenMap)
+}
+
 // A replay shows measurements and makes none.
 func TestKLInReplay(t *testing.T) {
 	whole := measuredState()

@@ -106,6 +106,7 @@ func New(feed sessions.Feed, o Options) *Model {
 		m.screen = s
 	}
 	m.focus = m.screen.Panes()[0]
+	m.startAtKL(m.src.state)
 	m.takeUp(sessions.Batch{Reset: m.src.state, Progress: m.src.state.Progress})
 	return m
 }

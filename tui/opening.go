@@ -58,6 +58,7 @@ func (firstMsg) apply(m *Model) tea.Cmd {
 	m.first = nil
 	src := first.fresh.Swap(nil)
 	m.lookAtOther(src.state)
+	m.startAtKL(src.state)
 	cmds := []tea.Cmd{m.closeSource(m.src), m.swap(src), m.pump(src)}
 	for _, k := range first.keys {
 		m.remember()
@@ -74,6 +75,14 @@ func (m *Model) lookAtOther(s *sessions.State) {
 			m.look.variant = choice{v.Name, -1}
 			return
 		}
+	}
+}
+
+// startAtKL begins at the measurements of a session that has nothing else, unless
+// another screen is asked for.
+func (m *Model) startAtKL(s *sessions.State) {
+	if m.o.Screen == "" && len(s.Variants) == 0 && len(s.Yards) > 0 {
+		m.show(ScreenKL)
 	}
 }
 

@@ -146,7 +146,7 @@ func klSentence(s *yardstick.Setup, p *yardstick.Pair) string {
 	case "no interval":
 		return fmt.Sprintf("%s against %s: %s nats a token; %s there is no interval.", b, a, klChange(p.DKL), over)
 	}
-	return fmt.Sprintf("%s and %s cannot be told apart: %s %s nats a token, %s.", b, a, klChange(p.DKL), klInterval(p.Low, p.High), over)
+	return fmt.Sprintf("%s and %s are not told apart: %s %s nats a token, %s.", b, a, klChange(p.DKL), klInterval(p.Low, p.High), over)
 }
 
 // means are the mean KL of both sides: 0.0227 → 0.0186.
@@ -173,5 +173,5 @@ func (c *KLCompared) sentence() string {
 	case "worse":
 		return "KL to the reference rises " + c.words()
 	}
-	return "KL to the reference " + c.words() + ", which cannot be told apart"
+	return "KL to the reference " + c.words() + ", which is not told apart"
 }
