@@ -252,6 +252,47 @@ func TestKLKeys(t *testing.T) {
 	}
 }
 
+// o goes through everything that there is and comes back, at any size.
+func TestKLTurns(t *testing.T) {
+	for _, size := range [][2]int{{78, 19}, {118, 26}, {118, 35}, {198, 38}, {198, 45}, {198, 55}, {240, 100}} {
+		p := NewKL(klScene(t, termenv.Ascii, 40, true))
+		p.SetSize(size[0], size[1])
+		first := p.View()
+		seen := map[klPart]bool{}
+		turns := 0
+		for {
+			for part, r := range p.layout().parts {
+				if !r.empty() {
+					seen[klPart(part)] = true
+				}
+			}
+			if !hit(p, "o") {
+				if !p.layout().all {
+					t.Errorf("%v: o does nothing, and not everything is on the screen", size)
+				}
+				break
+			}
+			if turns++; p.View() == first || turns > int(klParts) {
+				break
+			}
+		}
+		if turns > int(klParts) {
+			t.Errorf("%v: %d times o do not come back", size, turns)
+		}
+		for part := range klParts {
+			if !seen[part] && p.has(part) && !(part == klCorpora && klFits(p.arranged().table, size[0])) {
+				t.Errorf("%v: o does not show %s", size, klPartNames[part])
+			}
+		}
+		for range turns {
+			hit(p, "O")
+		}
+		if p.View() != first {
+			t.Errorf("%v: O does not go back", size)
+		}
+	}
+}
+
 // A click selects the row that is drawn there, the wheel the list that it is over.
 func TestKLMouse(t *testing.T) {
 	for _, size := range [][2]int{{78, 19}, {118, 35}, {198, 55}} {

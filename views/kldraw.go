@@ -106,10 +106,13 @@ func (p *KL) fixed(part klPart) bool {
 		return false
 	}
 	l := &p.arranged().fixed
-	if part == klSpread || part == klPlaces {
+	switch part {
+	case klSpread, klPlaces:
 		return !l.parts[part].empty()
+	case klWorst: // it stands for the tables that have room together
+		return l.all
 	}
-	return p.w >= klWideW && p.h >= klWideH && (part == klWorst || !l.parts[part].empty())
+	return p.w >= klWideW && p.h >= klWideH && !l.parts[part].empty()
 }
 
 func (p *KL) layout() klLayout { return p.arranged().layout }
