@@ -23,4 +23,9 @@
 // recorder (recorder.go) numbers events, appends them and shows them in a
 // Mailbox. Readers load a file (load.go, loadtaps.go) and follow it (follow.go)
 // or play it (timeline.go, replay.go); merge.go makes one of several.
+//
+// Measurements of KL divergence go the same way: a request is opened
+// (yardparties.go, yardstart.go) and measured, one at a time (yarddesk.go), for a
+// live or a saved session (yardmeasure.go); a setup and then scores of chunks are its
+// events (yardwire.go, yardcode.go), and readers use those that fit (yardbook.go).
 package sessions
