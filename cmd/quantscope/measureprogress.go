@@ -16,50 +16,18 @@ import (
 type measureProgress struct {
 	*progress
 	now     atomic.Pointer[yardstick.Progress]
-	running []runningKL // by candidate
+	running []yardstick.Running // by candidate
 	yard    int
 	mu      sync.Mutex // of the stream: warnings come from other goroutines
 }
 
-// runningKL is a mean over chunks as it grows.
-type runningKL struct {
-	sum       float64
-	positions int64
-	means     []float64 // of chunks
-}
-
-func (r *runningKL) add(rows []yardstick.Row) {
-	var sum float64
-	n := 0
-	for i := range rows {
-		if kl := rows[i].KL; !math.IsNaN(kl) && !math.IsInf(kl, 0) {
-			sum += kl
-			n++
-		}
+// runningText is the mean of a candidate as it grows, with its standard error where
+// there is one.
+func runningText(r *yardstick.Running) string {
+	if err := r.StdErr(); !math.IsNaN(err) {
+		return nats(r.Mean()) + " ±" + nats(err)
 	}
-	if n == 0 {
-		return
-	}
-	r.sum += sum
-	r.positions += int64(n)
-	r.means = append(r.means, sum/float64(n))
-}
-
-// text is the mean and its standard error over chunks.
-func (r *runningKL) text() string {
-	mean := r.sum / float64(r.positions)
-	n := float64(len(r.means))
-	var ss, centre float64
-	for _, m := range r.means {
-		centre += m / n
-	}
-	for _, m := range r.means {
-		ss += (m - centre) * (m - centre)
-	}
-	if n < 2 {
-		return nats(mean)
-	}
-	return nats(mean) + " ±" + nats(math.Sqrt(ss/(n-1)/n))
+	return nats(r.Mean())
 }
 
 func (p *measureProgress) tell(now yardstick.Progress) { p.now.Store(&now) }
@@ -100,7 +68,7 @@ func (p *measureProgress) begin(st *sessions.State, yard int) {
 	if yard < 0 || yard >= len(st.Yards) {
 		return
 	}
-	p.yard, p.running = yard, make([]runningKL, len(st.Yards[yard].Setup.Candidates))
+	p.yard, p.running = yard, make([]yardstick.Running, len(st.Yards[yard].Setup.Candidates))
 	for _, c := range st.Yards[yard].Chunks {
 		p.take(c)
 	}
@@ -108,7 +76,7 @@ func (p *measureProgress) begin(st *sessions.State, yard int) {
 
 func (p *measureProgress) take(c *yardstick.Chunk) {
 	for k := range min(len(p.running), len(c.Rows)) {
-		p.running[k].add(c.Rows[k])
+		p.running[k].Add(c.Corpus, c.Rows[k])
 	}
 }
 
@@ -126,9 +94,9 @@ func (p *measureProgress) line(st *sessions.State) string {
 		}
 	}
 	if p.yard < len(st.Yards) {
-		for k, r := range p.running {
-			if r.positions > 0 {
-				line += "  " + views.Clean(st.Yards[p.yard].Setup.Candidates[k].Label) + " " + r.text()
+		for k := range p.running {
+			if r := &p.running[k]; !math.IsNaN(r.Mean()) {
+				line += "  " + views.Clean(st.Yards[p.yard].Setup.Candidates[k].Label) + " " + runningText(r)
 			}
 		}
 	}
