@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
@@ -129,22 +131,37 @@ func (p *parties) derive(ctx context.Context, r *MeasureRequest, o candidate.Opt
 			return err
 		}
 	}
+	idle := map[string][]string{} // what changes nothing: in which candidates
+	mix := func(i int, how string, k *candidate.Candidate, err error) error {
+		if err != nil {
+			return err
+		}
+		same, err := candidate.Same(k, asked[i])
+		if err != nil {
+			return err
+		}
+		if same {
+			idle[how] = append(idle[how], asked[i].Label)
+			return nil
+		}
+		return row(i, how, "", k, nil)
+	}
 	for i, c := range asked {
 		if r.Keep != "" {
 			k, err := candidate.Keep(p.ref, c, r.Keep)
-			if err := row(i, "keep "+r.Keep, "", k, err); err != nil {
+			if err := mix(i, "keep "+r.Keep, k, err); err != nil {
 				return err
 			}
 		}
 		if head != nil {
 			k, err := candidate.WithHead(c, head)
-			if err := row(i, "head from "+head.Label, "", k, err); err != nil {
+			if err := mix(i, "head from "+head.Label, k, err); err != nil {
 				return err
 			}
 		}
 		if body != nil {
 			k, err := candidate.WithBody(c, body)
-			if err := row(i, "body from "+body.Label, "", k, err); err != nil {
+			if err := mix(i, "body from "+body.Label, k, err); err != nil {
 				return err
 			}
 		}
@@ -160,6 +177,11 @@ func (p *parties) derive(ctx context.Context, r *MeasureRequest, o candidate.Opt
 			if err := row(i, "only "+part.Name, part.Name, k, err); err != nil {
 				return err
 			}
+		}
+	}
+	for _, how := range slices.Sorted(maps.Keys(idle)) {
+		if r.Warn != nil {
+			r.Warn(how + " changes nothing in " + strings.Join(idle[how], ", ") + ": no row is added")
 		}
 	}
 	return nil

@@ -219,6 +219,27 @@ func TestMeasureParts(t *testing.T) {
 	}
 }
 
+// A row of attribution that is its candidate over again is not made, and that is
+// said.
+func TestMeasureKeepsNothing(t *testing.T) {
+	o := command(t, "measure", "demo", "--json", "--cache", "none", "--corpus", "math", "--chunks", "2", "--candidate", "nvfp4", "--candidate", "nvfp4@all",
+		"--keep", "lm_head.weight", "--session", filepath.Join(t.TempDir(), "kl.qscope"))
+	var d measureJSON
+	if err := json.Unmarshal([]byte(o.out), &d); err != nil || o.code != exitGood {
+		t.Fatalf("exit %d: %v: %s", o.code, err, o.err)
+	}
+	var names []string
+	for _, c := range d.Candidates {
+		names = append(names, c.Candidate)
+	}
+	if want := []string{"nvfp4", "nvfp4@all", "nvfp4@all keep lm_head.weight"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+	if !strings.Contains(o.err, "keep lm_head.weight changes nothing in nvfp4: no row is added") {
+		t.Errorf("%s", o.err)
+	}
+}
+
 // A measurement that is broken off keeps what was scored and says how to go on.
 func TestMeasureInterrupted(t *testing.T) {
 	session := filepath.Join(t.TempDir(), "kl.qscope")
