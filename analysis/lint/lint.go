@@ -41,9 +41,10 @@ type Rule struct {
 // Rules lists the checks in the order in which they run.
 func Rules() []Rule {
 	return []Rule{
-		{"layout", "files, index and headers agree", layout},
+		{"layout", "files, index and headers agree", files},
 		{"structure", "the tensors are those that the config declares", structure},
 		{"scale-nonfinite", "no scale is NaN or infinite", scaleNonFinite},
+		{"quantization", "the quantization config says what is stored, and where two say it they agree", declared},
 		{"globals-differ", "matrices that servers fuse have one second-level scale", globalsDiffer},
 	}
 }
@@ -74,8 +75,8 @@ func Failed(findings []Finding) bool {
 	return false
 }
 
-// layout passes on what the reader noticed; it reads nothing.
-func layout(_ context.Context, c *checkpoint.Checkpoint, _ *topology.Model) ([]Finding, error) {
+// files passes on what the reader noticed; it reads nothing.
+func files(_ context.Context, c *checkpoint.Checkpoint, _ *topology.Model) ([]Finding, error) {
 	var out []Finding
 	for _, f := range c.Findings {
 		out = append(out, Finding{
