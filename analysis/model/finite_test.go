@@ -97,6 +97,8 @@ func TestNaNStops(t *testing.T) {
 			NonFiniteError{"embedding", -1, tokenChunk, slices.Index(chunks[tokenChunk], token), 5, nan}},
 		{"attention", &damaged{newRandom(spec, 1), attn(&spec.Layers[2], "o"), 0, nan}, NonFiniteError{"output", 2, 1, 0, 0, nan}},
 		{"expert", &damaged{newRandom(spec, 1), expert(&spec.Layers[1], 3, "down"), 0, nan}, NonFiniteError{"output", 1, chunk, position, 1, nan}},
+		{"router", &damaged{newRandom(spec, 1), router(&spec.Layers[1]), 0, nan}, NonFiniteError{"output", 1, 1, 0, 0, nan}},
+		{"router, infinite", &damaged{newRandom(spec, 1), router(&spec.Layers[1]), 0, float32(math.Inf(1))}, NonFiniteError{"output", 1, 1, 0, 0, nan}},
 		{"expert, infinite", &damaged{newRandom(spec, 1), expert(&spec.Layers[1], 3, "down"), 0, float32(math.Inf(1))}, NonFiniteError{"output", 1, chunk, position, 1, 0}},
 	} {
 		for _, threads := range []int{1, 2} {

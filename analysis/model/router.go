@@ -42,9 +42,26 @@ func (r *run) route(s *scratch, b *body, x []float32, t *tile) error {
 				by[e] += v
 			}
 			m.choose(r.choices[t.first+k], score, by)
+			if !decided(logits[k*m.Experts:][:m.Experts], by) {
+				for i := range r.choices[t.first+k].Weights {
+					r.choices[t.first+k].Weights[i] = float32(math.NaN())
+				}
+			}
 		}
 	})
 	return nil
+}
+
+// decided says whether a router said something of every expert. Where it did not,
+// other experts would be chosen and their outputs be finite, so that a damaged
+// router is not seen unless the row's weights are NaN.
+func decided(logits, by []float32) bool {
+	for e, v := range logits {
+		if v-v != 0 || by[e] != by[e] {
+			return false
+		}
+	}
+	return true
 }
 
 // scores turns logits into scores.
