@@ -176,39 +176,6 @@ func TestPartsOfTheDemo(t *testing.T) {
 	}
 }
 
-// Intervals of 95 % hold the truth about as often: 12 chunks in two corpora of
-// different levels, 400 samples. The standard error of the share is 1.1 %.
-func TestIntervalCoverage(t *testing.T) {
-	const samples = 400
-	r := rand.New(rand.NewPCG(3, 9))
-	held := 0
-	for range samples {
-		s := &Setup{Candidates: []Party{{Baseline: -1, Of: -1}, {Baseline: -1, Of: -1}}, Corpora: []CorpusRef{{Name: "x"}, {Name: "y"}}}
-		var chunks []*Chunk
-		for c := range 2 {
-			for k := range 6 {
-				level := float64(c) + 0.3*r.NormFloat64() // the truth is 0.5
-				chunk := &Chunk{Corpus: c, Index: k, Ref: make([]RefRow, 8), Rows: [][]Row{make([]Row, 8), make([]Row, 8)}}
-				for i := range chunk.Ref {
-					chunk.Rows[0][i].KL = 10
-					chunk.Rows[1][i].KL = 10 + level + 0.2*r.NormFloat64()
-				}
-				chunks = append(chunks, chunk)
-			}
-		}
-		p, err := ComparePair(context.Background(), s, chunks, 0, 1, r.Uint64())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p.Low <= 0.5 && p.High >= 0.5 {
-			held++
-		}
-	}
-	if share := float64(held) / samples; share < 0.90 || share > 0.98 {
-		t.Errorf("intervals of 95 %% held the truth in %.1f %%", 100*share)
-	}
-}
-
 func TestComparePairRefuses(t *testing.T) {
 	s, chunks := made(rand.New(rand.NewPCG(1, 4)), 1, 1, 20, 2)
 	if _, err := ComparePair(context.Background(), s, chunks, 0, 2, 1); err == nil {
@@ -217,31 +184,5 @@ func TestComparePairRefuses(t *testing.T) {
 	p, err := ComparePair(context.Background(), s, chunks, 0, 1, 1)
 	if err != nil || !math.IsNaN(p.Low) || p.Why == "" || math.IsNaN(p.DKL) {
 		t.Errorf("one chunk: %+v, %v", p, err)
-	}
-}
-
-// Intervals by resampling are as wide as standard errors say, also where corpora
-// have few chunks and differ in how many.
-func TestIntervalsAndStandardErrorsAgree(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 5))
-	s := &Setup{Candidates: []Party{{Baseline: -1, Of: -1}, {Baseline: -1, Of: -1}}, Corpora: []CorpusRef{{Name: "x"}, {Name: "y"}}}
-	var chunks []*Chunk
-	for c, n := range []int{3, 30} {
-		for k := range n {
-			chunk := &Chunk{Corpus: c, Index: k, Ref: make([]RefRow, 8), Rows: [][]Row{make([]Row, 8), make([]Row, 8)}}
-			level := 5 + float64(4*c) + r.NormFloat64()*float64(3-2*c)
-			for i := range chunk.Ref {
-				chunk.Rows[1][i].KL = level + r.Float64()
-			}
-			chunks = append(chunks, chunk)
-		}
-	}
-	p, err := ComparePair(context.Background(), s, chunks, 0, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := analyze(t, s, chunks).Results[1].All
-	if width := (p.High - p.Low) / (2 * 1.96); math.Abs(width/all.KLErr-1) > 0.08 || math.Abs(p.DKL-all.KL) > 1e-12 {
-		t.Errorf("%g by resampling, %g by formula", width, all.KLErr)
 	}
 }

@@ -36,11 +36,13 @@ func (t *table) draw(seed uint64) {
 	}
 }
 
-// interval is a figure with its 95 % percentile interval, and the two-sided
-// probability, by the same resamples, of one as far from 0.
+// interval is a figure with its 95 % interval, and the two-sided probability of one
+// as far from 0, which is below 0.05 where the interval leaves out 0.
 type interval struct{ at, low, high, p float64 }
 
-// ratio is Σ sum/Σ n over chunks.
+// ratio is Σ sum/Σ n over chunks. Its interval is that of the resamples' percentiles,
+// wider by Student's t over the normal quantile: few chunks do not know how much
+// chunks vary, and of two, percentiles alone hold the true figure one time in two.
 func (t *table) ratio(sum, n []float64) interval {
 	return t.resampled(func(w []float64) float64 {
 		var a, b float64
@@ -49,11 +51,38 @@ func (t *table) ratio(sum, n []float64) interval {
 			b += v * n[k]
 		}
 		return a / b
-	})
+	}, func(at float64) float64 { return t.freedom(sum, n, at) })
 }
 
-// resampled is a figure of chunks that count so many times.
-func (t *table) resampled(of func(weights []float64) float64) interval {
+// freedom is how many degrees of freedom the variance of a ratio has, by
+// Satterthwaite's rule (1946) over the corpora: (Σ v)²/Σ v²/(C−1), v being a corpus'
+// part of the variance. A corpus that varies more than others counts for most.
+func (t *table) freedom(sum, n []float64, ratio float64) float64 {
+	var all, squares float64
+	for _, stratum := range t.strata {
+		c := float64(len(stratum))
+		if c < 2 {
+			continue
+		}
+		var s, s2 float64
+		for _, k := range stratum {
+			r := sum[k] - ratio*n[k]
+			s += r
+			s2 += r * r
+		}
+		v := c / (c - 1) * max(s2-s*s/c, 0)
+		all += v
+		squares += v * v / (c - 1)
+	}
+	return all * all / squares
+}
+
+// normal95 is the normal quantile of 95 % intervals.
+const normal95 = 1.959963984540054
+
+// resampled is a figure of chunks that count so many times; freedom are the degrees
+// of freedom of its variance, NaN where it does not vary.
+func (t *table) resampled(of func(weights []float64) float64, freedom func(at float64) float64) interval {
 	ones := make([]float64, len(t.chunks))
 	for i := range ones {
 		ones[i] = 1
@@ -64,25 +93,36 @@ func (t *table) resampled(of func(weights []float64) float64) interval {
 		return out
 	}
 	values := make([]float64, 0, len(t.weights))
-	var below, above int
 	for _, w := range t.weights {
-		v := of(w)
-		if math.IsNaN(v) {
-			continue
+		if v := of(w); !math.IsNaN(v) {
+			values = append(values, v)
 		}
-		if v <= 0 {
-			below++
-		}
-		if v >= 0 {
-			above++
-		}
-		values = append(values, v)
 	}
 	if len(values) < 2 {
 		return out
 	}
 	slices.Sort(values)
-	out.low, out.high = stats.Quantile(values, 0.025), stats.Quantile(values, 0.975)
-	out.p = min(2*float64(min(below, above)+1)/float64(len(values)+1), 1)
+	df, wider := freedom(out.at), 1.0
+	if df > 0 && !math.IsInf(df, 1) {
+		wider = stats.StudentQuantile(0.975, df) / normal95
+	}
+	below := max(out.at-stats.Quantile(values, 0.025), 0)
+	above := max(stats.Quantile(values, 0.975)-out.at, 0)
+	out.low, out.high = out.at-wider*below, out.at+wider*above
+	// The half towards 0 is so many standard errors long.
+	half := below
+	if out.at < 0 {
+		half = above
+	}
+	switch {
+	case out.at == 0:
+		out.p = 1
+	case wider == 1 || half == 0:
+		out.p = 0
+	default:
+		out.p, _ = stats.StudentTail(math.Abs(out.at)*normal95/half, df)
+		out.p *= 2
+	}
+	out.p = max(out.p, 2/float64(len(values)+1)) // resamples do not tell more
 	return out
 }
