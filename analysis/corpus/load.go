@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +67,21 @@ func Load(ctx context.Context, name string, o Options) ([]*Corpus, error) {
 	return []*Corpus{c}, nil
 }
 
+// holdsIDs tells files of ids from texts: by their names, and one that corpus build
+// wrote by its format, since a text may be JSON.
+func holdsIDs(name string, data []byte) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".ids", ".safetensors":
+		return true
+	case ".json":
+		var head struct {
+			Format string `json:"format"`
+		}
+		return json.Unmarshal(data, &head) == nil && head.Format == Format
+	}
+	return false
+}
+
 // Embedded says whether a name stands for embedded corpora.
 func Embedded(name string) bool {
 	return name == demo.Label || slices.Contains(demoOrder, strings.TrimPrefix(name, "eval."))
@@ -100,6 +117,9 @@ func fromDemo(name string, o Options) ([]*Corpus, error) {
 // readFile reads a whole file of at most maxBytes.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Base(name) == name && filepath.Ext(name) == "" {
+		return nil, fmt.Errorf("corpus: %w, and no embedded corpus (%s)", err, strings.Join(append(Known(), demo.Label), ", "))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("corpus: %w", err)
 	}
@@ -207,6 +227,9 @@ func Documents(names []string) ([]Document, error) {
 		data, err := readFile(name)
 		if err != nil {
 			return nil, err
+		}
+		if holdsIDs(name, data) {
+			return nil, fmt.Errorf("corpus: %s holds ids, and texts are wanted", name)
 		}
 		if strings.ToLower(filepath.Ext(name)) != ".jsonl" {
 			all = append(all, Document{Name: name, Text: string(data)})

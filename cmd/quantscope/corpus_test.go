@@ -53,6 +53,10 @@ func TestCorpusRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "out.json")
+	ids := filepath.Join(dir, "ids.ids")
+	if err := os.WriteFile(ids, make([]byte, 4096), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -67,6 +71,8 @@ func TestCorpusRefuses(t *testing.T) {
 		"no begin":     {[]string{"corpus", "build", short, "--tokenizer", "demo", "--out", out, "--bos", "each"}, exitBadInput, "names none"},
 		"short":        {[]string{"corpus", "build", short, "--tokenizer", "demo", "--out", out}, exitBadInput, "a chunk takes 512"},
 		"no file":      {[]string{"corpus", "build", short + "x", "--tokenizer", "demo", "--out", out}, exitBadInput, "short.txtx"},
+		"ids":          {[]string{"corpus", "build", ids, "--tokenizer", "demo", "--out", out}, exitBadInput, "ids.ids holds ids, and texts are wanted"},
+		"no name":      {[]string{"corpus", "info", "pros", "--tokenizer", "demo"}, exitBadInput, "no embedded corpus (prose, code, multi, math, chat, calib, demo)"},
 		"no model":     {[]string{"corpus", "build", short, "--tokenizer", short + "x", "--out", out}, exitBadInput, "short.txtx"},
 		"no calib":     {[]string{"corpus", "check", "demo"}, exitUsage, "--calib"},
 		"two infos":    {[]string{"corpus", "info", "a", "b"}, exitUsage, "takes one corpus"},
