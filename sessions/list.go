@@ -25,6 +25,7 @@ type Info struct {
 	Variants []Variant
 	Settings map[string]string // what the numbers depend on, by name
 	Progress Progress          // no rates, and not the variant
+	Yards    []*Yard           // measurements of KL divergence, without their chunks
 	Writer   int               // process that writes it now, 0 where none does
 }
 
@@ -80,7 +81,7 @@ func Inspect(path string) (Info, error) {
 		if !alive {
 			l.st.interrupt()
 		}
-		info = Info{Meta: l.st.Meta, Tensors: len(l.st.Tensors), Variants: l.st.Variants, Settings: l.settings, Progress: l.st.Progress}
+		info = Info{Meta: l.st.Meta, Tensors: len(l.st.Tensors), Variants: l.st.Variants, Settings: l.settings, Progress: l.st.Progress, Yards: l.st.Yards}
 		info.Progress.Total = int64(info.Tensors) * int64(len(info.Variants))
 		err := c.QueryRowContext(ctx, "select count(*) filter (where not failed), count(*) filter (where failed) from taps").
 			Scan(&info.Progress.Done, &info.Progress.Failed)

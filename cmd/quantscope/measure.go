@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quantscope/analysis/candidate"
+	"quantscope/analysis/model"
 	"quantscope/analysis/yardstick"
 	"quantscope/kernels"
 	"quantscope/quant/method"
@@ -81,7 +82,7 @@ same command goes on where it was.`,
 	fl.StringVar(&f.klBase, "kl-base", "", "file of log probabilities by llama-perplexity or --write-kl-base: the reference, and its texts the corpus")
 	fl.StringVar(&f.writeBase, "write-kl-base", "", "file to write the reference's log probabilities to, for llama-perplexity")
 	fl.BoolVar(&f.force, "force", false, "overwrite the file of --write-kl-base")
-	fl.StringVar(&f.mem, "mem", "", "memory for weights, hidden states and logits, such as 512MiB or 2GiB")
+	fl.StringVar(&f.mem, "mem", "", "memory for weights, hidden states and logits, such as 512MiB (default 2GiB)")
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
 	fl.BoolVar(&f.allowFallback, "allow-fallback", false, "do not fail when something other than the requested method ran")
@@ -141,13 +142,26 @@ func (f *measureFlags) request(reference string) (sessions.MeasureRequest, error
 	return r, nil
 }
 
-// splitVariants takes nvfp4,nvfp4+mse apart, and leaves what is not all variants.
+// splitVariants takes nvfp4,nvfp4+mse@linear apart. What does not begin with a
+// variant, or is there as a file, is one; behind an @ only a variant begins another,
+// since patterns of targets are separated by commas too.
 func splitVariants(spec string) []string {
-	parts := strings.Split(spec, ",")
-	for i, p := range parts {
-		parts[i] = strings.TrimSpace(p)
-		if _, err := method.Parse(parts[i]); err != nil {
+	if _, err := os.Lstat(spec); err == nil {
+		return []string{spec}
+	}
+	var parts []string
+	for p := range strings.SplitSeq(spec, ",") {
+		p = strings.TrimSpace(p)
+		name, _, _ := strings.Cut(p, "@")
+		_, err := method.Parse(name)
+		n := len(parts)
+		switch {
+		case err != nil && n == 0:
 			return []string{spec}
+		case err != nil && strings.Contains(parts[n-1], "@"):
+			parts[n-1] += "," + p
+		default:
+			parts = append(parts, p)
 		}
 	}
 	return parts
@@ -267,9 +281,12 @@ func measureInterrupted(path string, st *sessions.State) error {
 // for in a way that is not known is usage, and what the files hold is bad input.
 func measureError(err error) error {
 	var no *recipe.NoMatchError
+	var small *model.MemoryError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
+	case errors.As(err, &small):
+		return usage(fmt.Errorf("--mem is too little: one chunk takes %s", formatBytes(small.Need)))
 	case errors.Is(err, sessions.ErrNoCorpus), errors.Is(err, sessions.ErrCorpus), errors.Is(err, sessions.ErrLabel), errors.As(err, &no), errors.Is(err, candidate.ErrSpec):
 		return usage(err)
 	}

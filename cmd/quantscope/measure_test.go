@@ -85,9 +85,9 @@ func measureDoc(t *testing.T, want int, args ...string) measureJSON {
 // session, from which the same command reports without a pass.
 func TestMeasureDemo(t *testing.T) {
 	session := filepath.Join(t.TempDir(), "kl.qscope")
-	args := []string{"demo", "--candidate", "nvfp4,nvfp4+mse_ge1", "--candidate", "same=ref", "--corpus", "prose", "--corpus", "chat", "--chunks", "2", "--session", session}
+	args := []string{"demo", "--candidate", "nvfp4,nvfp4+mse_ge1", "--candidate", "same=ref", "--corpus", "prose", "--corpus", "chat", "--chunks", "4", "--session", session}
 	d := measureDoc(t, exitGood, args...)
-	if d.Positions != 4*383 || d.Of != d.Positions || len(d.Corpora) != 2 || d.Corpora[1].Name != "chat" || d.Vocab != 1024 {
+	if d.Positions != 8*383 || d.Of != d.Positions || len(d.Corpora) != 2 || d.Corpora[1].Name != "chat" || d.Vocab != 1024 {
 		t.Errorf("%d of %d positions, corpora %+v, vocabulary %d", d.Positions, d.Of, d.Corpora, d.Vocab)
 	}
 	if len(d.Candidates) != 3 || d.Floor == nil {
@@ -120,7 +120,7 @@ func TestMeasureDemo(t *testing.T) {
 			if p.DeltaKL != mse.KLMean-rtn.KLMean && math.Abs(float64(p.DeltaKL-(mse.KLMean-rtn.KLMean))) > 1e-12 {
 				t.Errorf("%+v", p)
 			}
-			if !strings.HasPrefix(p.Sentence, "nvfp4+mse_ge1 is better than nvfp4 by ") || !strings.Contains(p.Sentence, " of 4 chunks") {
+			if !strings.HasPrefix(p.Sentence, "nvfp4+mse_ge1 is better than nvfp4 by ") || !strings.Contains(p.Sentence, " of 8 chunks") {
 				t.Error(p.Sentence)
 			}
 		}
@@ -166,7 +166,7 @@ func TestMeasureText(t *testing.T) {
 		t.Fatal(o.err)
 	}
 	for _, want := range []string{
-		"KL mean, nats", "· bf16 activations (floor)", "the ruler's floor:", "KL by confidence", "KL by class", "nvfp4+mse is better than nvfp4 by ",
+		"KL mean, nats", "· bf16 activations (floor)", "the ruler's floor:", "KL by confidence", "KL by class", "nvfp4+mse and nvfp4 are not told apart: ",
 		"↳ nvfp4 keep *.layers.1.*", "where it comes from", "output error ‖(Ŵ−W)x‖/‖Wx‖ of nvfp4", "worst positions of nvfp4", "gate finite", "2 chunks, 768 tokens",
 	} {
 		if !strings.Contains(o.out, want) {
@@ -180,6 +180,69 @@ func TestMeasureText(t *testing.T) {
 	}
 	if !strings.Contains(o.err, "2/2 chunks") {
 		t.Errorf("progress: %s", o.err)
+	}
+}
+
+// A token that is a part of a character is written as its bytes, once.
+func TestMeasureQuotesTokens(t *testing.T) {
+	o := command(t, "measure", "demo", "--candidate", "nvfp4@all", "--corpus", "multi", "--chunks", "1", "--cache", "none", "--no-floor")
+	if o.code != exitGood || !strings.Contains(o.out, `reference "\x`) || strings.Contains(o.out, `\\x`) {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+	}
+}
+
+// Commas separate variants, with targets or not, and patterns of targets.
+func TestSplitVariants(t *testing.T) {
+	for spec, want := range map[string][]string{
+		"nvfp4":                       {"nvfp4"},
+		"nvfp4, nvfp4+mse":            {"nvfp4", "nvfp4+mse"},
+		"nvfp4@linear,fp8@all,mxfp4":  {"nvfp4@linear", "fp8@all", "mxfp4"},
+		"nvfp4@*.q_proj,*.k_proj,fp8": {"nvfp4@*.q_proj,*.k_proj", "fp8"},
+		"nvfp4,nvpf4":                 {"nvfp4", "nvpf4"},
+		"./a,b":                       {"./a,b"},
+		"A=nvfp4,fp8":                 {"A=nvfp4,fp8"},
+	} {
+		if got := splitVariants(spec); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", spec, got, want)
+		}
+	}
+}
+
+// A session of nothing but a measurement says so wherever it is listed.
+func TestSessionsListMeasurements(t *testing.T) {
+	dir := t.TempDir()
+	session := filepath.Join(dir, "kl.qscope")
+	if o := command(t, "measure", "demo", "--candidate", "nvfp4,fp8", "--corpus", "math", "--chunks", "1", "--cache", "none", "--session", session); o.code != exitGood {
+		t.Fatal(o.err)
+	}
+	if o := command(t, "sessions", "list", dir); !strings.Contains(o.out, "KL of 2 candidates (finished)") {
+		t.Errorf("%s%s", o.out, o.err)
+	}
+	var d struct {
+		Sessions []struct {
+			Measurements []struct {
+				Reference, State string
+				Candidates       []string
+			}
+		}
+	}
+	o := command(t, "sessions", "list", dir, "--json")
+	if err := json.Unmarshal([]byte(o.out), &d); err != nil || len(d.Sessions) != 1 || len(d.Sessions[0].Measurements) != 1 {
+		t.Fatalf("%v: %s", err, o.out)
+	}
+	if m := d.Sessions[0].Measurements[0]; m.Reference != "demo" || m.State != "finished" || !slices.Equal(m.Candidates, []string{"nvfp4", "fp8"}) {
+		t.Errorf("%+v", m)
+	}
+	if o := command(t, "sessions", "info", session); !strings.Contains(o.out, "KL to demo: nvfp4, fp8: finished") || strings.Contains(o.out, "worst/mean") {
+		t.Errorf("%s", o.out)
+	}
+}
+
+// Memory that no chunk fits in is a flag at fault, and the message says what is needed.
+func TestMeasureMemory(t *testing.T) {
+	o := command(t, "measure", "demo", "--candidate", "nvfp4", "--corpus", "math", "--chunks", "1", "--cache", "none", "--mem", "1KiB")
+	if o.code != exitUsage || !strings.Contains(o.err, "--mem is too little: one chunk takes ") {
+		t.Errorf("exit %d: %s", o.code, o.err)
 	}
 }
 

@@ -150,18 +150,9 @@ func (d *measureDocument) table(t *textReport) {
 func yardLines(st *sessions.State) []string {
 	var lines []string
 	for _, y := range st.Yards {
-		var names []string
-		for _, c := range y.Setup.Candidates {
-			if !c.Floor {
-				names = append(names, c.Label)
-			}
-		}
-		state := sessions.RunInterrupted
-		if y.End != nil {
-			state = y.End.State
-		}
+		l := yardLineOf(y)
 		done, of := y.Positions()
-		lines = append(lines, fmt.Sprintf("KL to %s: %s: %s, %d of %d positions", y.Setup.Reference.Label, strings.Join(names, ", "), state, done, of))
+		lines = append(lines, fmt.Sprintf("KL to %s: %s: %s, %d of %d positions", l.Reference, strings.Join(l.Candidates, ", "), l.State, done, of))
 	}
 	return lines
 }
@@ -248,11 +239,15 @@ func (d *measureDocument) worst(t *textReport) {
 		t.line("")
 		t.line("worst positions of %s", views.Clean(r.Candidate))
 		for _, w := range r.Worst {
-			t.line("  %s  %s %d:%d  …%s⟦%s⟧  reference %q (p %.2f), candidate %q", nats(float64(w.KL)), views.Clean(w.Corpus), w.Chunk, w.Position,
-				visible(w.Before), visible(w.Target), w.Reference, w.MaxP, w.Says)
+			t.line("  %s  %s %d:%d  …%s⟦%s⟧  reference %s (p %.2f), candidate %s", nats(float64(w.KL)), views.Clean(w.Corpus), w.Chunk, w.Position,
+				visible(w.Before), visible(w.Target), quoted(w.Reference), w.MaxP, quoted(w.Says))
 		}
 	}
 }
+
+// quoted is a token between quotes, so that its blanks are seen. Bytes are written
+// as numbers already, and a backslash stays one.
+func quoted(s string) string { return `"` + visible(s) + `"` }
 
 // visible shows characters that a terminal would act on, or not show.
 func visible(s string) string {

@@ -254,7 +254,9 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 	for _, line := range yardLines(st) {
 		t.line("  measured  %s", views.Clean(line))
 	}
-	t.line("")
+	if len(st.Variants) > 0 {
+		t.line("")
+	}
 	var rows [][]string
 	for v := range st.Variants {
 		s := sessions.Summarize(st, v)
@@ -268,8 +270,10 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 			fmt.Sprint(s.ScalesClamped), fmt.Sprint(s.NonFinite),
 		})
 	}
-	t.table([]string{"variant", ">b/w", ">tensors", ">rel2", ">rel_l2", ">worst/mean", ">cos min", ">cos max", ">shallow", ">deep", ">deep L2", ">clamped", ">nonfinite"}, rows)
-	t.line("")
+	if len(rows) > 0 {
+		t.table([]string{"variant", ">b/w", ">tensors", ">rel2", ">rel_l2", ">worst/mean", ">cos min", ">cos max", ">shallow", ">deep", ">deep L2", ">clamped", ">nonfinite"}, rows)
+		t.line("")
+	}
 	for v := range st.Variants {
 		s := sessions.Summarize(st, v)
 		if s.WorstTensor != "" {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,17 +49,50 @@ type sessionLine struct {
 	Bytes    int64             `json:"bytes"`
 	Created  time.Time         `json:"created"`
 	Modified time.Time         `json:"modified"`
+	Yards    []yardLine        `json:"measurements"`
 	Writer   int               `json:"writer"` // process that writes it now, 0 where none does
+}
+
+// yardLine is a measurement of KL divergence in a list.
+type yardLine struct {
+	Reference  string            `json:"reference"`
+	Candidates []string          `json:"candidates"`
+	State      sessions.RunState `json:"state"`
+}
+
+func yardLineOf(y *sessions.Yard) yardLine {
+	l := yardLine{Reference: y.Setup.Reference.Label, Candidates: []string{}, State: sessions.RunInterrupted}
+	for _, c := range y.Setup.Candidates {
+		if !c.Floor {
+			l.Candidates = append(l.Candidates, c.Label)
+		}
+	}
+	if y.End != nil {
+		l.State = y.End.State
+	}
+	return l
+}
+
+// holds says in a few words what is in a session: variants, and measurements.
+func (l *sessionLine) holds() string {
+	words := slices.Clone(l.Variants)
+	for _, y := range l.Yards {
+		words = append(words, fmt.Sprintf("KL of %s (%s)", counted(len(y.Candidates), "candidate", "candidates"), y.State))
+	}
+	return strings.Join(words, ", ")
 }
 
 func lineOf(i sessions.Info) sessionLine {
 	l := sessionLine{
 		Path: i.Meta.Path, Source: i.Meta.SourcePath, Identity: i.Meta.SourceIdentity, Summary: i.Meta.Summary, State: i.Progress.State,
-		Tensors: i.Tensors, Variants: []string{}, Done: i.Progress.Done, Total: i.Progress.Total, Failed: i.Progress.Failed, Bytes: i.Bytes,
+		Tensors: i.Tensors, Variants: []string{}, Yards: []yardLine{}, Done: i.Progress.Done, Total: i.Progress.Total, Failed: i.Progress.Failed, Bytes: i.Bytes,
 		Created: time.UnixMilli(i.Meta.CreatedUnixMS).UTC(), Modified: i.Modified.UTC(), Writer: i.Writer,
 	}
 	for _, v := range i.Variants {
 		l.Variants = append(l.Variants, v.Name)
+	}
+	for _, y := range i.Yards {
+		l.Yards = append(l.Yards, yardLineOf(y))
 	}
 	return l
 }
@@ -104,11 +138,11 @@ func newSessionsList(std streams) *cobra.Command {
 				l := lineOf(i)
 				rows = append(rows, []string{
 					filepath.Base(l.Path), l.Source, string(l.State), fmt.Sprintf("%d/%d", l.Done, l.Total),
-					l.Modified.Local().Format("2006-01-02 15:04"), formatBytes(l.Bytes), strings.Join(l.Variants, ", "),
+					l.Modified.Local().Format("2006-01-02 15:04"), formatBytes(l.Bytes), views.Clean(l.holds()),
 				})
 			}
 			if len(rows) > 0 {
-				t.table([]string{"session", "source", "state", ">measured", "changed", ">size", "variants"}, rows)
+				t.table([]string{"session", "source", "state", ">measured", "changed", ">size", "holds"}, rows)
 			}
 			for _, e := range errs {
 				fmt.Fprintln(std.err, "quantscope: "+oneLine(e.Error()))
