@@ -22,20 +22,29 @@ func TestGoldenMTP(t *testing.T) {
 			logits, shape := gold.values("mtp.logits")
 			block, _ := gold.values("mtp.block_out")
 			n, h := int(shape[1]), f.spec.Hidden
+			blocks, routed := 0, 0
 			for b, text := range gold.chunks("input_ids") {
 				o := quick()
 				o.Layer = func(_, after int, x []float32) {
 					if b == 0 && after == len(f.spec.Layers)+1 {
+						blocks++
 						within(t, "block", x, block, goldenTolerance)
 					}
 				}
 				ids, _ := gold.values("mtp.expert_ids")
-				o.Routed = func(_, _ int, _ []float32, choices []Choice) {
+				weights, _ := gold.values("mtp.expert_weights")
+				router, _ := gold.values("mtp.router_logits")
+				o.Routed = func(_, _ int, got []float32, choices []Choice) {
+					routed++
+					within(t, "router", got, router[b*len(got):][:len(got)], goldenTolerance)
 					for i, c := range choices {
 						for j, e := range slices.Sorted(slices.Values(c.Experts)) {
-							if want := ids[(b*n+i)*2+j]; float32(e) != want {
-								t.Fatalf("sequence %d token %d: expert %d, want %g", b, i, e, want)
+							at := (b*n+i)*2 + j
+							if float32(e) != ids[at] {
+								t.Fatalf("sequence %d token %d: expert %d, want %g", b, i, e, ids[at])
 							}
+							w := c.Weights[slices.Index(c.Experts, e)]
+							within(t, "weight", []float32{w}, weights[at:at+1], 3e-5)
 						}
 					}
 				}
@@ -58,6 +67,9 @@ func TestGoldenMTP(t *testing.T) {
 					t.Fatal(err)
 				}
 				within(t, fmt.Sprintf("sequence %d", b), got, logits[b*n*f.spec.Vocab:][:n*f.spec.Vocab], goldenTolerance)
+			}
+			if blocks != 1 || routed != 2 {
+				t.Errorf("compared %d outputs of the layer and %d routers, want 1 and 2", blocks, routed)
 			}
 		})
 	}
