@@ -44,6 +44,7 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 		}
 	}()
 	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4, Recover: !r.AsStored, Export: newestExport}
+	o.Digest = func(ctx context.Context, path string) (string, error) { return yardstick.Digest(ctx, r.Cache, path) }
 	if p.ref, err = candidate.Open(ctx, path, o); err != nil {
 		return p, err
 	}

@@ -48,6 +48,7 @@ type Candidate struct {
 	TokenizerID  string               // SHA-256 over vocabulary and rules; equal ids, equal tokenizers; "" where there is none
 
 	Identity      string  // of the weights: checkpoint.Identity or the digest of a GGUF's header and size, in hex; of a variant the reference's
+	Content       string  // SHA-256 over what decides its weights: bytes of files, architecture, what is made of them; "" without Options.Digest
 	Bytes         int64   // stored, scales and all, of everything the pass reads
 	BitsPerWeight float64 // of all linear weights and embeddings that the pass reads, scales included
 	Schemes       []Share // by falling share
@@ -94,6 +95,9 @@ type Options struct {
 	Targets string // patterns of what variants quantize; "" is the default selection of package recipe
 	Mem     int64  // bytes that codes of all variants of one reference may stay in memory for; 0: 256 MiB, negative: they are made anew each time
 	Recover bool   // undo the orders of rows that Compare finds in a candidate with files of its own
+	// Digest is the SHA-256 over the bytes of the files of the model at a path, and
+	// something that is not "" of the embedded one. Without it candidates have no Content.
+	Digest func(ctx context.Context, path string) (string, error)
 	// Export finds the newest whole export of a session file: where it lies.
 	// Without it a spec that ends in .qscope is refused.
 	Export func(ctx context.Context, session string) (dir string, err error)

@@ -3,6 +3,7 @@ package candidate
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"quantscope/analysis/model"
@@ -128,6 +129,14 @@ func newMixture(own, other *Candidate, label string, head bool, takes func(param
 		Fallbacks: own.Fallbacks, Findings: own.Findings,
 		source: m.source,
 	}
+	c.Content = madeOf([]string{own.Content, other.Content}, func(w io.Writer) {
+		fmt.Fprintf(w, "%t\n", head)
+		for _, it := range own.inventory() {
+			if takes(it.param) {
+				fmt.Fprintf(w, "%v %q\n", it.Place, it.name)
+			}
+		}
+	})
 	arch := *own.Arch
 	if head {
 		arch.Tied = false

@@ -29,7 +29,7 @@ func Open(ctx context.Context, path string, o Options) (*Candidate, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.identified(), nil
+		return c.identified().read(ctx, path, o)
 	}
 	ck, err := openFiles(path)
 	if err != nil {
@@ -38,6 +38,16 @@ func Open(ctx context.Context, path string, o Options) (*Candidate, error) {
 	c, err := fromCheckpoint(ctx, path, ck, o)
 	if err != nil {
 		_ = ck.Close() // the error that ended it says more
+		return nil, err
+	}
+	return c.read(ctx, path, o)
+}
+
+// read fills in what the bytes of the files say.
+func (c *Candidate) read(ctx context.Context, path string, o Options) (*Candidate, error) {
+	var err error
+	if c.Content, err = c.contentOf(ctx, path, o); err != nil {
+		_ = c.Close() // the error that ended it says more
 		return nil, err
 	}
 	return c, nil

@@ -2,6 +2,9 @@ package candidate
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"slices"
 
 	"quantscope/analysis/model"
 	"quantscope/kernels"
@@ -35,6 +38,7 @@ func Recover(ctx context.Context, ref, c *Candidate) (*Candidate, error) {
 	}
 	if len(r.at) > 0 {
 		out.source, out.id = r.source, nil
+		out.Content = madeOf([]string{c.Content}, r.describe)
 	}
 	return out.identified(), nil
 }
@@ -52,6 +56,16 @@ type rowsOf struct {
 	places []model.Place
 	each   int
 	order  []int32
+}
+
+// describe writes what was undone.
+func (r *recovered) describe(w io.Writer) {
+	var lines []string
+	for at, rows := range r.at {
+		lines = append(lines, fmt.Sprintln(at, rows.places, rows.order))
+	}
+	slices.Sort(lines)
+	fmt.Fprint(w, lines)
 }
 
 func (r *recovered) source() (model.Source, error) {

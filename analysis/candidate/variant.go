@@ -91,6 +91,11 @@ func makeOf(ref *Candidate, choices []choice, o Options) (*Candidate, error) {
 	m := newMade(taken, ref.codes, o)
 	c.setInventory(items)
 	c.Effective = strings.Join(m.names(), ", ")
+	c.Content = madeOf([]string{ref.Content}, func(w io.Writer) {
+		for _, ch := range taken {
+			fmt.Fprintf(w, "%q %q\n", ch.m.Name, ch.v.Name)
+		}
+	})
 	c.source = func() (model.Source, error) { return newOverlay(ref, m) }
 	return c.identified(), nil
 }

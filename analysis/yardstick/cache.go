@@ -3,6 +3,7 @@ package yardstick
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/demo"
 )
 
 // The cache keeps the reference's final hidden states, one file a chunk, so that a
@@ -61,7 +63,7 @@ type hiddenCache struct {
 }
 
 // openCache makes the folder and identifies the reference's bytes.
-func openCache(m *measurement) (*hiddenCache, error) {
+func openCache(ctx context.Context, m *measurement) (*hiddenCache, error) {
 	if m.o.Cache == "" || m.base != nil {
 		return nil, nil
 	}
@@ -73,9 +75,12 @@ func openCache(m *measurement) (*hiddenCache, error) {
 		return nil, checkpoint.SystemError(c.dir, err)
 	}
 	ref := m.parties[0].own
-	content, err := digestFiles(c.dir, ref.Path)
-	if err != nil {
-		return nil, err
+	content := ""
+	if ref.Path != "" && ref.Path != demo.Label {
+		var err error
+		if content, err = Digest(ctx, c.dir, ref.Path); err != nil {
+			return nil, err
+		}
 	}
 	if ref.Identity == "" && content == "" {
 		m.o.warn("the reference has no identity, so its hidden states are not kept")

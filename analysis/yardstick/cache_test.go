@@ -185,7 +185,7 @@ func TestCacheStaysWithinItsBound(t *testing.T) {
 func TestDigestsAreKept(t *testing.T) {
 	ref := copied(t, nil)
 	dir := t.TempDir()
-	a, err := digestFiles(dir, ref.Path)
+	a, err := Digest(t.Context(), dir, ref.Path)
 	if err != nil || len(a) != 64 {
 		t.Fatal(a, err)
 	}
@@ -199,14 +199,14 @@ func TestDigestsAreKept(t *testing.T) {
 	if err := os.WriteFile(store, changed, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := digestFiles(dir, ref.Path); err != nil || b == a {
+	if b, err := Digest(t.Context(), dir, ref.Path); err != nil || b == a {
 		t.Errorf("the files were read again, %v", err)
 	}
 	// … and made again where it cannot be read.
 	if err := os.WriteFile(store, []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := digestFiles(dir, ref.Path); err != nil || b != a {
+	if b, err := Digest(t.Context(), dir, ref.Path); err != nil || b != a {
 		t.Errorf("%s, then %s, %v", a, b, err)
 	}
 }

@@ -1,6 +1,7 @@
 package yardstick
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -32,11 +33,12 @@ type fileDigest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// digestFiles is the SHA-256 over the contents of a model's files, "" where it has
-// none on disk.
-func digestFiles(dir, path string) (string, error) {
-	if path == "" || path == demo.Label {
-		return "", nil
+// Digest is the SHA-256 over the contents of the files of the model at path, and the
+// name of the embedded one, which has none. The folder dir, where it is not "",
+// remembers what was read.
+func Digest(ctx context.Context, dir, path string) (string, error) {
+	if path == demo.Label {
+		return path, nil
 	}
 	files, err := modelFiles(path)
 	if err != nil {
@@ -44,26 +46,28 @@ func digestFiles(dir, path string) (string, error) {
 	}
 	store := filepath.Join(dir, digestsName)
 	known := map[string]fileDigest{}
-	if data, err := readBounded(store, maxDigests); err == nil {
-		_ = json.Unmarshal(data, &known) // what cannot be read is computed again
+	if dir != "" {
+		if data, err := readBounded(store, maxDigests); err == nil {
+			_ = json.Unmarshal(data, &known) // what cannot be read is computed again
+		}
 	}
 	all := sha256.New()
 	changed := false
 	for _, f := range files {
-		d, fresh, err := digestFile(f, known)
+		d, fresh, err := digestFile(ctx, f, known)
 		if err != nil {
 			return "", err
 		}
 		changed = changed || fresh
 		fmt.Fprintf(all, "%q %d %s\n", filepath.Base(f), d.Size, d.SHA256)
 	}
-	if changed {
+	if changed && dir != "" {
 		data, err := json.Marshal(known)
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", ErrCache, err)
 		}
-		if err := checkpoint.AtomicWriteFile(store, data); err != nil {
-			return "", err
+		if os.MkdirAll(dir, 0o777) == nil {
+			_ = checkpoint.AtomicWriteFile(store, data) // else the next run reads them again
 		}
 	}
 	return hex.EncodeToString(all.Sum(nil)), nil
@@ -98,7 +102,7 @@ func escape(path string) string {
 }
 
 // digestFile is a file's digest, from what is known where it has not changed.
-func digestFile(path string, known map[string]fileDigest) (d fileDigest, fresh bool, err error) {
+func digestFile(ctx context.Context, path string, known map[string]fileDigest) (d fileDigest, fresh bool, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return d, false, err
@@ -116,10 +120,26 @@ func digestFile(path string, known map[string]fileDigest) (d fileDigest, fresh b
 		return d, false, nil
 	}
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if _, err := io.Copy(h, cancelled{ctx, f}); err != nil {
+		if ctx.Err() != nil {
+			return d, false, ctx.Err()
+		}
 		return d, false, checkpoint.SystemError(path, err)
 	}
 	d = fileDigest{Size: info.Size(), Time: info.ModTime().UnixNano(), SHA256: hex.EncodeToString(h.Sum(nil))}
 	known[abs] = d
 	return d, true, nil
+}
+
+// cancelled is a reader that ends with its context.
+type cancelled struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r cancelled) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
 }

@@ -72,7 +72,7 @@ func Measure(ctx context.Context, ref *candidate.Candidate, cands []*candidate.C
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMeasurement(s, ref, cands, o)
+	m, err := newMeasurement(ctx, s, ref, cands, o)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ type chunkAt struct {
 	ids           []int32
 }
 
-func newMeasurement(s *Setup, ref *candidate.Candidate, cands []*candidate.Candidate, o Options) (*measurement, error) {
+func newMeasurement(ctx context.Context, s *Setup, ref *candidate.Candidate, cands []*candidate.Candidate, o Options) (*measurement, error) {
 	m := &measurement{
 		setup: s, o: o, set: o.kernels(), threads: o.Threads, mem: o.Mem,
 		where: make([]string, len(s.Candidates)), texts: map[int32]string{},
@@ -88,7 +88,7 @@ func newMeasurement(s *Setup, ref *candidate.Candidate, cands []*candidate.Candi
 	m.laps = make([]*laps, len(m.runs))
 	m.openBase()
 	var err error
-	if m.cache, err = openCache(m); err != nil {
+	if m.cache, err = openCache(ctx, m); err != nil {
 		return nil, err
 	}
 	return m, m.plan()

@@ -101,7 +101,7 @@ func activations(bf16 bool) string {
 
 func party(c *candidate.Candidate) Party {
 	p := Party{
-		Label: c.Label, Spec: c.Spec, Path: c.Path, Kind: c.Kind, Identity: c.Identity, TokenizerID: c.TokenizerID,
+		Label: c.Label, Spec: c.Spec, Path: c.Path, Kind: c.Kind, Identity: c.Identity, Content: c.Content, TokenizerID: c.TokenizerID,
 		BitsPerWeight: c.BitsPerWeight, Bytes: c.Bytes, Effective: c.Effective, Schemes: c.Schemes,
 		Fallbacks: c.Fallbacks, Findings: c.Findings, Baseline: -1, Of: -1,
 	}

@@ -36,6 +36,7 @@ type Party struct {
 	Path          string               `json:"path"`
 	Kind          candidate.Kind       `json:"kind"`
 	Identity      string               `json:"identity"`
+	Content       string               `json:"content,omitempty"` // SHA-256 over what decides its weights; "" where it is not known
 	TokenizerID   string               `json:"tokenizer,omitempty"`
 	BitsPerWeight float64              `json:"bits_per_weight"`
 	Bytes         int64                `json:"bytes"`
