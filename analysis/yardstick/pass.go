@@ -33,7 +33,8 @@ type measurement struct {
 	out     *baseOut // nil where no file is asked for
 	meter   *meter
 	chunks  []*Chunk
-	first   []float32        // hidden states of the first chunk under the reference
+	control chunkAt          // the first chunk of all, which checks are made on, whoever scored it
+	first   []float32        // its hidden states under the reference; nil where it was not scored here
 	where   []string         // by candidate: where its hidden states first were not finite
 	texts   map[int32]string // of tokens that are in no corpus
 }
@@ -157,7 +158,7 @@ func (m *measurement) group(ctx context.Context, g []chunkAt) error {
 			return err
 		}
 	}
-	if m.first == nil && m.base == nil {
+	if g[0].corpus == m.control.corpus && g[0].index == m.control.index && m.base == nil {
 		n := len(g[0].ids) * m.parties[0].spec.Hidden
 		m.first = append([]float32(nil), hidden[0][:n]...)
 	}

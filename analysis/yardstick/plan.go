@@ -27,10 +27,17 @@ func (m *measurement) plan() error {
 	for k := range most {
 		for c := range m.setup.Corpora {
 			ids := m.setup.Corpora[c].IDs
-			if k >= len(ids) || Scored(len(ids[k]), m.setup.half()) == 0 || done[[2]int{c, k}] || m.o.Skip != nil && m.o.Skip(c, k) {
+			if k >= len(ids) || Scored(len(ids[k]), m.setup.half()) == 0 {
 				continue
 			}
-			order = append(order, chunkAt{c, k, ids[k]})
+			at := chunkAt{c, k, ids[k]}
+			if m.control.ids == nil {
+				m.control = at
+			}
+			if done[[2]int{c, k}] || m.o.Skip != nil && m.o.Skip(c, k) {
+				continue
+			}
+			order = append(order, at)
 		}
 	}
 	limit, err := m.budget(longest)

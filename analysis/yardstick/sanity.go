@@ -18,8 +18,8 @@ import (
 func (m *measurement) sanity(ctx context.Context) (*Sanity, error) {
 	m.meter.stage("checking", -1)
 	s := &Sanity{NonFinite: m.where}
-	if len(m.groups) > 0 {
-		if err := m.control(ctx, s); err != nil {
+	if m.control.ids != nil {
+		if err := m.again(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -38,9 +38,10 @@ func (m *measurement) sanity(ctx context.Context) (*Sanity, error) {
 	return s, nil
 }
 
-// control fills in what the first chunk says.
-func (m *measurement) control(ctx context.Context, s *Sanity) error {
-	ids := m.groups[0][0].ids
+// again fills in what the first chunk says. It is the same one where a measurement
+// goes on, so that what is said of it is, too.
+func (m *measurement) again(ctx context.Context, s *Sanity) error {
+	ids := m.control.ids
 	ref := m.parties[0]
 	other, err := ref.own.Source()
 	if err != nil {
