@@ -3,7 +3,6 @@ package candidate
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"quantscope/analysis/model"
@@ -167,9 +166,9 @@ func parseRecipe(ref *Candidate, path string, o Options) (*Candidate, error) {
 const maxRecipe = 64<<20 + 1
 
 func readRecipe(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, _, err := checkpoint.OpenRegular(path)
 	if err != nil {
-		return nil, &checkpoint.FileError{File: path, Reason: "recipe cannot be read", Err: err}
+		return nil, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxRecipe))

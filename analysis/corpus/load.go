@@ -116,23 +116,26 @@ func fromDemo(name string, o Options) ([]*Corpus, error) {
 
 // readFile reads a whole file of at most maxBytes.
 func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Base(name) == name && filepath.Ext(name) == "" {
 		return nil, fmt.Errorf("corpus: %w, and no embedded corpus (%s)", err, strings.Join(append(Known(), demo.Label), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("corpus: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("corpus: %w", err)
 	case info.IsDir():
 		return nil, fmt.Errorf("corpus: %s is a folder, and a corpus is a file", name)
+	case !info.Mode().IsRegular(): // a pipe would be waited for, a device has no end
+		return nil, fmt.Errorf("corpus: %s is not a regular file (%s)", name, info.Mode().Type())
 	case info.Size() > maxBytes:
 		return nil, fmt.Errorf("corpus: %s: %d bytes, and at most %d are read", name, info.Size(), maxBytes)
 	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("corpus: %w", err)
+	}
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	switch {
 	case err != nil:

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
 	"quantscope/analysis/landscape"
+	"quantscope/quant/checkpoint"
 	"quantscope/quant/method"
 	"quantscope/quant/recipe"
 	"quantscope/sessions"
@@ -21,7 +21,7 @@ func readRecipe(path string) (*recipe.File, error) {
 	if err := present(path); err != nil {
 		return nil, err
 	}
-	file, err := os.Open(path)
+	file, _, err := checkpoint.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

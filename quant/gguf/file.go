@@ -131,14 +131,9 @@ func (f *File) Close() error {
 
 // add opens one part and reads its header.
 func (f *File) add(path string) error {
-	file, err := os.Open(path)
+	file, info, err := checkpoint.OpenRegular(path)
 	if err != nil {
-		return checkpoint.SystemError(path, err)
-	}
-	info, err := file.Stat()
-	if err != nil {
-		_ = file.Close()
-		return checkpoint.SystemError(path, err)
+		return err
 	}
 	f.Parts = append(f.Parts, Part{Name: path, Size: info.Size(), f: file, close: file.Close})
 	return f.header(len(f.Parts) - 1)

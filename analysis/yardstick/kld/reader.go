@@ -27,9 +27,9 @@ type Reader struct {
 // one that is short or long by a byte is refused. Errors wrap ErrFormat or are of
 // the system.
 func Open(path string) (*Reader, error) {
-	f, err := os.Open(path)
+	f, _, err := checkpoint.OpenRegular(path)
 	if err != nil {
-		return nil, checkpoint.SystemError(path, err)
+		return nil, err
 	}
 	r := &Reader{Path: path, f: f}
 	if err := r.open(); err != nil {
