@@ -122,3 +122,24 @@ func TestBaseFileIsWholeOrNotThere(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Rows that are damaged are named once: the first of them, in a line.
+func TestBaseFileOfDamagedRows(t *testing.T) {
+	ref := reference(t)
+	file, _ := writeBase(t, ref, nil, Options{})
+	b, err := os.ReadFile(file.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := (len(b) - 20 - 4*4*64) / (4 * file.Rows())
+	for i := 3; i < 9; i++ {
+		b[20+4*4*64+i*row+4+3] ^= 0x40 // the exponent of a minimum
+	}
+	if err := os.WriteFile(file.Path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Measure(t.Context(), ref, nil, []*corpus.Corpus{BaseCorpus(file, -1)}, Options{Base: file})
+	if !errors.Is(err, kld.ErrFormat) || !strings.Contains(err.Error(), "row 3 of chunk 0") || strings.Count(err.Error(), "row ") != 1 {
+		t.Error(err)
+	}
+}

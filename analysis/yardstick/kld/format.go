@@ -13,6 +13,7 @@ const (
 	depth      = 16    // what is kept below the largest ln p, in nats
 	cutOff     = -16   // the divergence leaves out what the reference gives less than e^-16
 	steps      = 65535 // codes but one
+	sumError   = 0.01  // of the sum of a row's probabilities: 16 bits make less than 2e-4 of it
 )
 
 // Bounds on what a header may say. The largest vocabularies have a few hundred

@@ -136,6 +136,9 @@ func (r *Reader) Row(chunk, i int, dst *Row) error {
 	case s*steps > depth*1.001:
 		r.deep.Store(true)
 	}
+	if sum, clamped := dst.sum(); !(sum > 1-sumError && sum < 1+sumError+clamped) {
+		return r.refuse("row %d of chunk %d: its probabilities sum to %.4g", i, chunk, sum)
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,9 @@ func TestBadFiles(t *testing.T) {
 		"a negative token":         {set(20, 0xFFFFFFFF), "token -1 at position 0 of chunk 0"},
 		"a scale that is NaN":      {set(int(l.at(0, 0)), 0x7FC00000), "row 0 of chunk 0 has scale NaN"},
 		"a negative scale":         {set(int(l.at(1, 0)), 0xBF800000), "row 0 of chunk 1 has scale -1"},
+		"a scale too large":        {set(int(l.at(1, 0)), math.Float32bits(24./65535)), "row 0 of chunk 1: its probabilities sum to"},
+		"a minimum above 0":        {set(int(l.at(0, 0))+4, math.Float32bits(50)), "row 0 of chunk 0: its probabilities sum to"},
+		"a minimum too small":      {set(int(l.at(0, 0))+4, math.Float32bits(-3)), "row 0 of chunk 0: its probabilities sum to"},
 		"a minimum of -Inf":        {set(int(l.at(0, 0))+4, 0xFF800000), "least ln p -Inf"},
 	} {
 		path := write(t, c.data)
@@ -143,8 +147,7 @@ func TestDeepRows(t *testing.T) {
 	}
 	l := Layout{NCtx: 8, Vocab: 5, Chunks: 2}
 	var row Row
-	row.decode(b[l.at(1, 0):], 5)
-	row.Scale = 24. / 65535
+	row.Scale, row.Least, row.Codes = 24./65535, -24, []uint16{0, 65535, 0, 9, 0}
 	row.encode(b[l.at(1, 0):l.at(1, 1)])
 	if r := open(t, write(t, b)); !r.Deep() {
 		t.Error("a spread of 24 is not noticed")

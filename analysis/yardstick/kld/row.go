@@ -56,6 +56,23 @@ func (r *Row) Spread(dst []float32) {
 	}
 }
 
+// sum is Σ p over all tokens, and how much of it was raised to the clamp.
+func (r *Row) sum() (all, clamped float64) {
+	least := math.Exp(float64(r.Least))
+	for _, q := range r.Codes {
+		if q == 0 {
+			clamped += least
+		} else {
+			l := float32(r.Scale*float32(q)) + r.Least
+			if l > 1 { // more than certain, and where exp32 ends
+				return math.Inf(1), clamped
+			}
+			all += float64(exp32(l))
+		}
+	}
+	return all + clamped, clamped
+}
+
 // Set makes the row of logits, and returns −ln p of target; target −1 is none,
 // and gives NaN. Like the original it clamps at 16 below the largest logit and
 // takes differences in f32 and the sum of exponentials in f64. Logits that are
