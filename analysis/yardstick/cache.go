@@ -60,6 +60,7 @@ type hiddenCache struct {
 	dir   string
 	limit int64
 	key   cacheKey // of the reference, without a chunk
+	full  bool     // nothing more can be written
 }
 
 // openCache makes the folder and identifies the reference's bytes.
@@ -72,7 +73,8 @@ func openCache(ctx context.Context, m *measurement) (*hiddenCache, error) {
 		c.limit = defaultCache
 	}
 	if err := os.MkdirAll(c.dir, 0o777); err != nil {
-		return nil, checkpoint.SystemError(c.dir, err)
+		m.o.warn("%v: the reference's hidden states are not kept", checkpoint.SystemError(c.dir, err))
+		return nil, nil
 	}
 	ref := m.parties[0].own
 	content := ""
@@ -213,11 +215,19 @@ func readBounded(path string, most int64) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// store keeps a group's hidden states.
-func (c *hiddenCache) store(g []chunkAt, x []float32) error {
-	if c == nil {
-		return nil
+// keep stores a group's hidden states. A folder that cannot be written to is told
+// of once: the measurement needs none.
+func (c *hiddenCache) keep(g []chunkAt, x []float32) {
+	if c == nil || c.full {
+		return
 	}
+	if err := c.store(g, x); err != nil {
+		c.full = true
+		c.m.o.warn("%v: the reference's hidden states are not kept", err)
+	}
+}
+
+func (c *hiddenCache) store(g []chunkAt, x []float32) error {
 	at := 0
 	for _, chunk := range g {
 		n := len(chunk.ids) * c.key.Hidden

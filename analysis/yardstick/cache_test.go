@@ -102,6 +102,45 @@ func TestDamagedCache(t *testing.T) {
 	}
 }
 
+// A cache that cannot be made, or written to, is told of once and missed by nobody.
+func TestCacheThatCannotBeWritten(t *testing.T) {
+	ref := reference(t)
+	want, _, err := measureWith(t, ref, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Folders stand where files of states would be: a rename onto them fails for
+	// root as well.
+	taken := t.TempDir()
+	if _, _, err := measureWith(t, ref, Options{Cache: taken}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range cacheFiles(t, taken) {
+		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, warnings := range map[string]int{file: 1, filepath.Join(file, "below"): 1, taken: 2} { // 2: what is there is no file of states
+		got, warned, err := measureWith(t, ref, Options{Cache: dir, Group: 64})
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v", dir, err)
+		}
+		kept := 0
+		for _, w := range warned {
+			if strings.Contains(w, "not kept") && strings.Contains(w, dir) {
+				kept++
+			}
+		}
+		if kept != 1 || len(warned) < warnings {
+			t.Errorf("%s: warned %q", dir, warned)
+		}
+	}
+}
+
 // copied is the demo's files in a folder, its weights changed by change.
 func copied(t *testing.T, change func([]byte)) *candidate.Candidate {
 	t.Helper()

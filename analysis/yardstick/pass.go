@@ -154,9 +154,7 @@ func (m *measurement) group(ctx context.Context, g []chunkAt) error {
 		}
 	}
 	if cached == nil {
-		if err := m.cache.store(g, hidden[0]); err != nil {
-			return err
-		}
+		m.cache.keep(g, hidden[0])
 	}
 	if g[0].corpus == m.control.corpus && g[0].index == m.control.index && m.base == nil {
 		n := len(g[0].ids) * m.parties[0].spec.Hidden
