@@ -238,6 +238,14 @@ func TestSessionsListMeasurements(t *testing.T) {
 	}
 }
 
+// The floor is made with the activations that the measurement has not.
+func TestMeasureFloorWords(t *testing.T) {
+	o := command(t, "measure", "demo", "--candidate", "nvfp4", "--corpus", "math", "--chunks", "1", "--cache", "none", "--activations", "bf16")
+	if o.code != exitGood || !strings.Contains(o.out, "· f32 activations (floor)") || !strings.Contains(o.out, "own weights, activations not rounded;") {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+	}
+}
+
 // Memory that no chunk fits in is a flag at fault, and the message says what is needed.
 func TestMeasureMemory(t *testing.T) {
 	o := command(t, "measure", "demo", "--candidate", "nvfp4", "--corpus", "math", "--chunks", "1", "--cache", "none", "--mem", "1KiB")

@@ -162,6 +162,9 @@ func floorWords(d *measureDocument) string {
 	if d.Reference.Kind == yardstick.FileKind {
 		return "the model's own weights against its file"
 	}
+	if d.Activations == "bf16" {
+		return "the reference's own weights, activations not rounded"
+	}
 	return "the reference's own weights, activations rounded"
 }
 
