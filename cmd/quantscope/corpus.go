@@ -57,7 +57,8 @@ them with their SHA-256, the tokenizer's identity and the rules. A begin token:
   each      every chunk begins with one (the default where the tokenizer adds one)
   none      no chunk has one (the default where it adds none)
   text      one stands before every text
-  replace   the first token of every chunk is replaced by one, as llama-perplexity does`,
+  replace   the first token of every chunk is replaced by one, as llama-perplexity does
+            where the tokenizer adds one`,
 		Example: `  quantscope corpus build wiki.txt --tokenizer ./Qwen3-0.6B --chunk 512 --out wiki.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
