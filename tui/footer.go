@@ -88,6 +88,9 @@ func (m *Model) hints() []hint {
 	at := map[string]int{} // of own, by key
 	for i, h := range ownHints[m.focus] {
 		h.rank = rankOwn + len(ownHints[m.focus]) - i
+		if m.focus == PaneKL && h.key == "R" && unfinished(m.yard()) {
+			h.word = "go on"
+		}
 		at[h.key] = len(own)
 		own = append(own, h)
 	}
@@ -106,6 +109,10 @@ func (m *Model) hints() []hint {
 		switch {
 		case h.key == " " && m.src.player != nil && !m.pos.Playing:
 			h.word = "play"
+		case h.key == " " && m.ownsPause():
+			if m.scene.KL.Paused {
+				h.word = "go on"
+			}
 		case h.key == " " && m.paused():
 			h.word = "go on"
 		case h.key == "r" && m.home != nil, h.key == "r" && m.src.player != nil:

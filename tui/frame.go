@@ -2,10 +2,12 @@ package tui
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
 	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/muesli/termenv"
 
 	"quantscope/sessions"
@@ -155,8 +157,11 @@ func wrap(text string, w int) []string {
 	return append(lines, line)
 }
 
-// progressWords is the state of the run without marks.
+// progressWords is the state of what runs, or of the run, without marks.
 func (m *Model) progressWords() string {
+	if m.scene.KL.Running {
+		return ansi.Strip(m.klStatus(math.MaxInt16))
+	}
 	p := m.scene.State.Progress
 	return fmt.Sprintf("%s %d/%d", p.State, p.Done, p.Total)
 }

@@ -101,6 +101,9 @@ func (m *Model) findYards() {
 	}
 	if !k.chosen || w.At >= n || w.At < 0 {
 		w.At, k.chosen = n-1, false
+		if w.Running && w.Runs >= 0 && w.Runs < n {
+			w.At = w.Runs
+		}
 	}
 	if w.At != k.at {
 		m.scene.Touch()
@@ -117,12 +120,16 @@ func (m *Model) beginMeasuring() tea.Cmd {
 		m.open(newKLForm(m))
 		return nil
 	}
-	return m.startMeasuring(r)
+	cmd := m.startMeasuring(r)
+	if y := m.yard(); unfinished(y) { // it may not be the newest
+		m.scene.KL.Runs = m.scene.KL.At
+	}
+	return cmd
 }
 
 // wantedMeasure is the request that R stands for; false where it is not whole.
 func (m *Model) wantedMeasure() (sessions.MeasureRequest, bool) {
-	if y := m.yard(); y != nil && (y.End == nil || y.End.State != sessions.RunFinished) {
+	if y := m.yard(); unfinished(y) {
 		return requestOf(y.Setup), true
 	}
 	r := sessions.MeasureRequest{Candidates: m.variantSpecs()}
@@ -135,6 +142,11 @@ func (m *Model) yard() *sessions.Yard {
 		return ys[at]
 	}
 	return nil
+}
+
+// unfinished says that there is a measurement and more to do for it.
+func unfinished(y *sessions.Yard) bool {
+	return y != nil && (y.End == nil || y.End.State != sessions.RunFinished)
 }
 
 // requestOf asks again for what a measurement takes in.
@@ -183,7 +195,7 @@ func (m *Model) startMeasuring(r sessions.MeasureRequest) tea.Cmd {
 	progress, hold := &atomic.Pointer[yardstick.Progress]{}, &hold{}
 	k.gen++
 	k.stop, k.progress, k.hold, k.chosen = stop, progress, hold, false
-	w.Running, w.Paused, w.Progress, w.Err = true, false, yardstick.Progress{Party: -1}, ""
+	w.Running, w.Runs, w.Paused, w.Progress, w.Err = true, -1, false, yardstick.Progress{Party: -1}, ""
 	m.scene.Touch()
 	r.Progress = func(p yardstick.Progress) { progress.Store(&p) }
 	r.Pause = hold.wait
@@ -212,7 +224,11 @@ func (m *Model) measureEnded(d measuredMsg) tea.Cmd {
 	if d.gen != m.kl.gen || m.kl.stop == nil {
 		return nil
 	}
+	did := m.kl.progress.Load()
 	m.stopMeasuring()
+	if d.err == nil && did != nil && did.Stage == "opening" { // and nothing after that
+		m.say("all of that is measured already: c chooses other candidates and corpora")
+	}
 	if d.err != nil && !errors.Is(d.err, context.Canceled) {
 		w.Err = d.err.Error()
 		if m.screen != ScreenKL {
@@ -325,7 +341,11 @@ func (m *Model) klStatus(w int) string {
 	if k.Paused {
 		mark, style = "‖ KL paused", t.Warn
 	}
-	if y := m.yard(); y != nil && !k.Paused {
+	y, ours := m.yard(), false
+	if ys := m.scene.State.Yards; k.Runs >= 0 && k.Runs < len(ys) { // which need not be the one that is shown
+		y, ours = ys[k.Runs], true
+	}
+	if y != nil && !k.Paused {
 		switch {
 		case g.Stage == "reference":
 			mark += " reference"
@@ -336,7 +356,7 @@ func (m *Model) klStatus(w int) string {
 		}
 	}
 	var parts []string
-	if y := m.yard(); y != nil && y.End == nil && g.Of > 0 { // of which an earlier measurement may have done some
+	if y != nil && (ours || y.End == nil) && g.Of > 0 { // of which an earlier measurement may have done some
 		parts = append(parts, fmt.Sprintf("%d/%d chunks", len(y.Chunks), chunksOf(y.Setup)))
 	} else {
 		parts = append(parts, views.KLStage(g.Stage))

@@ -99,7 +99,7 @@ func TestScenarioKL(t *testing.T) {
 		t.Error("the report is not computed anew")
 	}
 
-	d.Press(" ").Sees("‖ KL paused", "‖ paused: 6 of 15 chunks scored")
+	d.Press(" ").Sees("‖ KL paused", "‖ paused: 6 of 15 chunks scored", "space go on")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := d.m.kl.hold.wait(ctx); !errors.Is(err, context.Canceled) {

@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"quantscope/quant/demo"
-	"quantscope/sessions"
 	"quantscope/views"
 )
 
 // planWords says in sentences what R would measure, and how long about.
 func (m *Model) planWords() []string {
 	y := m.yard()
-	if y != nil && (y.End == nil || y.End.State != sessions.RunFinished) {
+	if unfinished(y) {
 		done, of := y.Positions()
 		return []string{fmt.Sprintf("R goes on with it: %s of %s positions are scored.", views.Thousands(done), views.Thousands(of))}
 	}

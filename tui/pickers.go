@@ -190,4 +190,10 @@ func (m *Model) commands() []item {
 	return out
 }
 
-func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+// lowerFirst begins a name with a small letter, unless it is of capitals.
+func lowerFirst(s string) string {
+	if strings.ToUpper(s) == s {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}

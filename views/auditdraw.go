@@ -87,7 +87,7 @@ func (p *Audit) running() string {
 	line := th.Accent.Render("▶ ") + th.Text.Render(text+" …")
 	if g.Total > 0 {
 		share := float64(g.Done) / float64(g.Total)
-		line += th.Text.Render(fmt.Sprintf("  %3.0f %%  ", 100*share)) + th.Accent.Render(Bar(share, min(24, max(p.w-60, 0))))
+		line += th.Text.Render(fmt.Sprintf("  %3.0f %%  ", 100*share)) + progressBar(th, share, min(24, max(p.w-60, 0)))
 	}
 	return line
 }

@@ -148,3 +148,38 @@ func upTicks(lo, hi float64, rows int, whole, ends bool) []tick {
 	}
 	return out
 }
+
+// evenTicks spans lo to hi with an axis of rows steps, a little longer where that
+// lets every label stand on a row of its own value, at equal distances: in a few
+// rows, labels that are rounded to the nearest would not. Where nothing of that
+// kind fits, the span stays.
+func evenTicks(lo, hi float64, rows int) (from, to float64, ticks []tick) {
+	const fewest = 4
+	if rows >= fewest && hi > lo && isNumber((hi-lo)/float64(rows)) {
+		var unit, step float64
+		e := math.Floor(math.Log10((hi - lo) / float64(rows)))
+		for _, m := range []float64{1, 2, 2.5, 5, 10, 20, 25, 50, 100} {
+			for _, every := range []int{3, 2, 4, 5} { // rows from label to label
+				s := tenTimes(m, e)
+				u := s / float64(every)
+				first := math.Floor(lo/u + 1e-9)
+				if fits := (first+float64(rows))*u >= hi-u*1e-9; fits && every <= rows && (m != 2.5 && m != 25 || every < 4) && (unit == 0 || u < unit*(1-1e-9)) {
+					unit, step, from = u, s, first*u
+				}
+			}
+		}
+		to = from + unit*float64(rows)
+		if values := multiples(from, to, step); unit > 0 && len(values) > 1 {
+			round := step
+			if v := step / tenTimes(1, math.Floor(math.Log10(step))); v > 2.2 && v < 3 { // of 2.5 the half is not lost
+				round = step / 5
+			}
+			labels := axisLabels(values, round)
+			for i, v := range values {
+				ticks = append(ticks, tick{min(max(int(math.Round((v-from)/unit)), 0), rows), labels[i]})
+			}
+			return from, to, ticks
+		}
+	}
+	return lo, hi, upTicks(lo, hi, rows+1, false, true)
+}

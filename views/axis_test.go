@@ -1,6 +1,7 @@
 package views
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -97,4 +98,47 @@ func TestCountAxis(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The labels of a few rows stand where their values are, at equal distances, and
+// the axis is not much longer than what it spans.
+func TestEvenTicks(t *testing.T) {
+	for _, c := range []struct {
+		lo, hi float64
+		rows   int
+		want   string
+	}{
+		{0.0012, 0.041, 8, "0=0 3=0.02 6=0.04"},
+		{0, 1000, 13, "0=0 3=250 6=500 9=750 12=1000"},
+		{0, 14.2, 9, "0=0 3=5 6=10 9=15"},
+		{-3, 3, 8, "1=−2.5 4=0 7=2.5"},
+	} {
+		_, _, ticks := evenTicks(c.lo, c.hi, c.rows)
+		var got []string
+		for _, k := range ticks {
+			got = append(got, fmt.Sprintf("%d=%s", k.at, k.label))
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%g … %g in %d rows: %s, want %s", c.lo, c.hi, c.rows, text, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		lo := rapid.Float64Range(-1e6, 1e6).Draw(t, "lo")
+		length := math.Pow(10, rapid.Float64Range(-4, 7).Draw(t, "length"))
+		rows := rapid.IntRange(4, 60).Draw(t, "rows")
+		hi := lo + length
+		from, to, ticks := evenTicks(lo, hi, rows)
+		slack := 1e-6 * length
+		if from > lo+slack || to < hi-slack || to-from > 1.6*length+slack {
+			t.Fatalf("%g … %g in %d rows is spanned by %g … %g", lo, hi, rows, from, to)
+		}
+		for i := 2; i < len(ticks); i++ {
+			if ticks[i].at-ticks[i-1].at != ticks[1].at-ticks[0].at {
+				t.Fatalf("%g … %g in %d rows: rows of labels are %v", lo, hi, rows, ticks)
+			}
+		}
+		if len(ticks) == 0 || ticks[len(ticks)-1].at > rows || ticks[0].at < 0 {
+			t.Fatalf("%g … %g in %d rows: rows of labels are %v", lo, hi, rows, ticks)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"regexp"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -371,9 +372,10 @@ func wrapped(style lipgloss.Style, text string, w int) []string {
 	if w <= 0 {
 		return nil
 	}
-	lines := strings.Split(ansi.Wrap(flags.Replace(text), w, ""), "\n")
+	text = intervals.ReplaceAllString(flags.Replace(text), "[$1"+hardSpace+"$2]")
+	lines := strings.Split(ansi.Wrap(text, w, ""), "\n")
 	for i, line := range lines {
-		lines[i] = style.Render(strings.ReplaceAll(line, unbroken, "-"))
+		lines[i] = style.Render(breaks.Replace(line))
 	}
 	return lines
 }
@@ -383,6 +385,14 @@ func wrapped(style lipgloss.Style, text string, w int) []string {
 const unbroken = "\u2011"
 
 var flags = strings.NewReplacer(" --", " "+unbroken+unbroken)
+
+// hardSpace stands for the blank of an interval while lines are broken.
+const hardSpace = "\u00a0"
+
+var (
+	intervals = regexp.MustCompile(`\[([^][ ]+,) ([^][ ]+)\]`)
+	breaks    = strings.NewReplacer(unbroken, "-", hardSpace, " ")
+)
 
 // wrappedTo sets a text in at most so many lines of w cells. Where it is longer
 // the last line ends with a mark, after a whole word.

@@ -90,6 +90,14 @@ func (p *KL) Apply(b sessions.Batch) {
 	if b.Reset != nil || len(b.YardsBegun) > 0 || len(b.YardChunks) > 0 || len(b.YardsEnded) > 0 {
 		p.version++
 	}
+	if w := &p.scene.KL; w.Running && b.Reset == nil { // what comes in is of what runs
+		for _, y := range b.YardsBegun {
+			w.Runs = y.Yard
+		}
+		for _, c := range b.YardChunks {
+			w.Runs = c.Yard
+		}
+	}
 }
 
 // yard is the measurement that is shown, nil where there is none.
@@ -139,6 +147,9 @@ func (p *KL) Keys() []Key {
 	partBack := Key{Keys: []string{"O"}, Label: "O", Help: "view before"}
 	order := Key{Keys: []string{"s"}, Label: "s", Help: "sort by " + klOrders[(p.order+1)%len(klOrders)].name}
 	measure := Key{Keys: []string{"R"}, Label: "R", Help: "measure", Disabled: w.measureOff()}
+	if y := p.yard(); y != nil && (y.End == nil || y.End.State != sessions.RunFinished) {
+		measure.Help = "go on with the measurement"
+	}
 	choose := Key{Keys: []string{"c"}, Label: "c", Help: "choose candidates and corpora, and measure", Disabled: w.measureOff()}
 	other := Key{Keys: []string{"n"}, Label: "n", Help: "next measurement"}
 	otherBack := Key{Keys: []string{"N"}, Label: "N", Help: "measurement before"}

@@ -91,7 +91,7 @@ func TestKLWithout(t *testing.T) {
 		{"empty", KLWork{At: -1, Plan: plan}, false},
 		{"off", KLWork{At: -1, Off: "KL cannot be measured in a replay: r leaves it"}, false},
 		{"error", KLWork{At: -1, Plan: plan, Err: "measure: /data/model: no such file or directory"}, false},
-		{"beginning", KLWork{At: -1, Running: true, Progress: yardstick.Progress{Stage: "reference", Layer: 3, Layers: 9, Done: 30, Total: 120}}, false},
+		{"beginning", KLWork{At: -1, Running: true, Runs: -1, Progress: yardstick.Progress{Stage: "reference", Layer: 3, Layers: 9, Done: 30, Total: 120}}, false},
 		{"begun", KLWork{Running: true, Progress: yardstick.Progress{Stage: "candidates", Done: 60, Total: 120}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestKLBarsShareOneScale(t *testing.T) {
 	const bar = 20
 	for c := range r.Results {
 		for _, k := range r.Results[c].Corpora {
-			cell := p.corpusCell(k.KL, bar, c)
+			cell := p.corpusCell(&k, bar, c)
 			n := 8 * strings.Count(cell, "█")
 			for i, part := range eighths[1:] {
 				n += (i + 1) * strings.Count(cell, part)

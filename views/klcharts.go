@@ -88,9 +88,9 @@ func decadeTicks(lo, hi float64, n int) []tick {
 	step := math.Max(math.Ceil((hi-lo)*label/float64(n-1)), 1)
 	var out []tick
 	for v := math.Ceil(lo/step) * step; v <= hi; v += step {
-		text := "1"
-		if v != 0 {
-			text = minus(fmt.Sprintf("1e%.0f", v))
+		text := minus(fmt.Sprintf("1e%.0f", v))
+		if v >= -1 && v <= 2 {
+			text = fmt.Sprintf("%g", math.Pow(10, v))
 		}
 		out = append(out, tick{int(math.Round((v - lo) / (hi - lo) * float64(n-1))), text})
 	}
@@ -175,7 +175,7 @@ func (p *KL) drawWhere(w, h int) string {
 			}
 		}
 	}
-	tb := Table{Cursor: -1, More: true, Columns: []Column{
+	tb := Table{Cursor: -1, More: true, Dense: w < klRoomyW, Columns: []Column{
 		{Title: p.of()}, {Title: "positions", Align: Right, Drop: 2}, {Title: "KL ± se"}, {Title: "", Flex: 1, Min: 4, Drop: 3}, {Title: "top-1", Align: Right, Drop: 1},
 	}}
 	head := func(text string) { tb.Rows = append(tb.Rows, []string{th.Dim.Render(text)}) }

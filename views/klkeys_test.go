@@ -60,7 +60,7 @@ func TestKLTurns(t *testing.T) {
 			t.Errorf("%v: %d times o do not come back", size, turns)
 		}
 		for part := range klParts {
-			if !seen[part] && p.has(part) && !(part == klCorpora && klFits(p.arranged().table, size[0])) {
+			if !seen[part] && p.has(part) && !(part == klCorpora && klFits(p.arranged().table)) {
 				t.Errorf("%v: o does not show %s", size, klPartNames[part])
 			}
 		}

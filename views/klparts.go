@@ -161,7 +161,7 @@ func (p *KL) attribution(w int) []string {
 		row(th.Title, p.label(a.Of), a.Whole)
 		for _, c := range a.Rows {
 			if c >= 0 && c < len(r.Results) {
-				row(th.Text, "  "+p.label(c), r.Results[c].All.KL)
+				row(th.Text, "  "+p.partLabel(c), r.Results[c].All.KL)
 			}
 		}
 		row(th.Text, "  sum", a.Sum)

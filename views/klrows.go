@@ -129,7 +129,7 @@ func (r *klRows) running() bool { return r.report.Positions < r.report.Of }
 // Tokens around a position that are taken into its text.
 const (
 	klBefore = 400
-	klAfter  = 40
+	klAfter  = 400
 )
 
 // updateWorst puts the worst positions of a candidate into words.

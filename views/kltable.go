@@ -64,21 +64,21 @@ func (p *KL) klTable(w int) Table {
 		tb.Rows[floor][klColumnName] = p.scene.Theme.Dim.Render(klFloorName)
 	}
 	n := len(r.Setup.Corpora)
-	if n < 2 { // it says what the means say
+	if n < 2 || total+shown+n-1+n*klCellW > w { // one says what the means say, and some would not say that there are others
 		n = 0
 	}
-	tb.Dense = w < klRoomyW || total+columnGap*(shown+n-1)+n*klCellW > w
+	tb.Dense = total+columnGap*(shown+n-1)+n*klCellW > w
 	total += tb.gap() * shown
 	// The corpora share what is left: a bar and a figure each, all bars of one scale.
 	if n > 0 {
 		each := (w-total+tb.gap())/n - tb.gap()
 		bar := min(max(each-klFigureW-1, 1), 24)
 		for i := range r.Setup.Corpora {
-			tb.Columns = append(tb.Columns, Column{Title: klCorpusName(r.Setup, i), Width: klWidth(bar), Drop: 9})
+			tb.Columns = append(tb.Columns, Column{Title: klCorpusName(r.Setup, i), Width: klWidth(bar), Drop: klCorpusDrop})
 		}
 		for row, c := range p.rows.order {
-			for _, k := range r.Results[c].Corpora {
-				tb.Rows[row] = append(tb.Rows[row], p.corpusCell(k.KL, bar, c))
+			for i := range r.Results[c].Corpora {
+				tb.Rows[row] = append(tb.Rows[row], p.corpusCell(&r.Results[c].Corpora[i], bar, c))
 			}
 		}
 	}
@@ -152,8 +152,8 @@ func klBits(v float64) string {
 func (p *KL) candidate(c int) string {
 	th, party := p.scene.Theme, p.rows.party(c)
 	label := Clean(party.Label)
-	if party.Of >= 0 {
-		label = "└ " + label
+	if p.derived(c) && p.order == 0 { // it stands below what it is derived from
+		label = "└ " + p.partLabel(c)
 	}
 	if party.Floor {
 		if !strings.Contains(label, "floor") {
@@ -163,6 +163,19 @@ func (p *KL) candidate(c int) string {
 	}
 	ink := p.rows.inks[c]
 	return th.VariantStyle(ink).Render(label + " " + th.VariantMark(ink) + strokes[ink%len(strokes)].Horizontal)
+}
+
+// derived says that a row is of a part of another candidate, or of one with
+// something exchanged.
+func (p *KL) derived(c int) bool { return c >= 0 && p.rows.party(c).Of >= 0 }
+
+// partLabel is the label of a derived row without that of its candidate.
+func (p *KL) partLabel(c int) string {
+	of := p.label(p.rows.party(c).Of) + " "
+	if rest := strings.TrimPrefix(p.label(c), of); rest != "" {
+		return rest
+	}
+	return p.label(c)
 }
 
 // chunks is how many of all chunks a candidate has scored.
@@ -177,24 +190,31 @@ func (p *KL) chunks(s *yardstick.Summary) string {
 // state is what is wrong with a candidate, with a glyph and a word.
 func (p *KL) state(c int) string {
 	th, s := p.scene.Theme, &p.rows.report.Results[c].All
+	switch {
+	case s.NaN > 0:
+		return th.Bad.Render("× " + thousands(s.NaN) + " NaN")
+	case s.Infinite > 0:
+		return th.Bad.Render("× " + thousands(s.Infinite) + " ∞")
+	}
 	for i := range p.rows.report.Gates {
 		if g := &p.rows.report.Gates[i]; g.Of == c && !g.Passed {
 			return th.Bad.Render("✗ " + Clean(g.Name))
 		}
 	}
-	switch {
-	case s.NaN > 0:
-		return th.Bad.Render("× " + thousands(s.NaN) + " NaN")
-	case s.Infinite > 0:
-		return th.Warn.Render("∞ " + thousands(s.Infinite))
-	}
 	return ""
 }
 
-// corpusCell is a bar of the width of all bars and the figure.
-func (p *KL) corpusCell(v float64, bar, c int) string {
+// corpusCell is a bar of the width of all bars and the figure, – where nothing of
+// the corpus is scored yet.
+func (p *KL) corpusCell(s *yardstick.Summary, bar, c int) string {
+	v := s.KL
 	text := FitRight(klShort(v), klFigureW)
-	if bar <= 1 {
+	switch {
+	case s.Positions == 0 && s.NaN == 0 && bar <= 1:
+		text = FitRight("–", klCellW-2)
+	case s.Positions == 0 && s.NaN == 0:
+		text = FitRight("–", klFigureW)
+	case bar <= 1:
 		text = FitRight(strings.TrimPrefix(klShort(v), "0"), klCellW-2)
 		if v == 0 {
 			text = FitRight("0", klCellW-2)
@@ -235,7 +255,7 @@ func (p *KL) drawTable(r rect) string {
 	}
 	line := lines[at][2:]
 	if p.level == klCandidates { // in reverse as far as there are no bars, which would be holes
-		width := p.barsFrom(tb, r.w) - 2
+		width := barsFrom(tb, r.w) - 2
 		line = th.reverse(ansi.Truncate(line, width, "")) + ansi.TruncateLeft(line, width, "")
 	}
 	lines[at] = th.Accent.Render("▸") + " " + line
@@ -244,23 +264,25 @@ func (p *KL) drawTable(r rect) string {
 
 // barsFrom is the cell at which the corpora of a table begin, its width where
 // there are none.
-func (p *KL) barsFrom(tb Table, w int) int {
-	widths := tb.widths(w - tb.lead(w))
-	at := tb.lead(w)
-	for i := range len(widths) - len(p.rows.report.Setup.Corpora) {
-		if widths[i] >= 0 {
-			at += widths[i] + tb.gap()
-		}
-	}
-	if len(p.rows.report.Setup.Corpora) < 2 {
+func barsFrom(tb Table, w int) int {
+	if !klFits(tb) {
 		return w
+	}
+	at := tb.lead(w)
+	for i, n := range tb.widths(w - tb.lead(w)) {
+		if n >= 0 && tb.Columns[i].Drop != klCorpusDrop {
+			at += n + tb.gap()
+		}
 	}
 	return min(at-tb.gap(), w)
 }
 
-// klFits says whether the table has room for every column.
-func klFits(tb Table, w int) bool {
-	return !slices.ContainsFunc(tb.widths(w-tb.lead(w)), func(n int) bool { return n < 0 })
+// klCorpusDrop marks the columns of corpora.
+const klCorpusDrop = 9
+
+// klFits says whether the table has the corpora.
+func klFits(tb Table) bool {
+	return slices.ContainsFunc(tb.Columns, func(c Column) bool { return c.Drop == klCorpusDrop })
 }
 
 // window scrolls a list of n rows so that its selection is seen in a table of h
@@ -289,8 +311,8 @@ func (p *KL) drawCorpora(w, h int) string {
 	}
 	for _, c := range p.rows.order {
 		row := []string{p.candidate(c)}
-		for _, k := range r.Results[c].Corpora {
-			row = append(row, p.corpusCell(k.KL, bar, c))
+		for i := range r.Results[c].Corpora {
+			row = append(row, p.corpusCell(&r.Results[c].Corpora[i], bar, c))
 		}
 		tb.Rows = append(tb.Rows, row)
 	}

@@ -137,12 +137,12 @@ func klSentence(s *yardstick.Setup, p *yardstick.Pair) string {
 	if p.DKL < 0 {
 		lo, hi = -p.High, -p.Low
 	}
-	within := by + " [" + klFigure(lo) + ", " + klFigure(hi) + "] nats a token, " + over
+	within := by + " [" + klFigure(lo) + ", " + klFigure(hi) + "]"
 	switch verdict := klVerdict(p); verdict {
 	case "equal":
 		return fmt.Sprintf("%s and %s are equal in every position, bit for bit, %s.", a, b, over)
 	case "better", "worse":
-		return fmt.Sprintf("%s is %s than %s by %s, lower in %s.", b, verdict, a, within, thousands(p.Wins))
+		return fmt.Sprintf("%s is %s than %s by %s nats a token, lower in %s of %s.", b, verdict, a, within, thousands(p.Wins), plural(p.Chunks, "chunk"))
 	case "no interval":
 		return fmt.Sprintf("%s against %s: %s nats a token; %s there is no interval.", b, a, klChange(p.DKL), over)
 	}

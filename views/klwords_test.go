@@ -40,8 +40,8 @@ func TestKLSentence(t *testing.T) {
 		pair yardstick.Pair
 		want string
 	}{
-		{yardstick.Pair{B: 1, DKL: -0.0041, Low: -0.0046, High: -0.0036, Chunks: 72, Wins: 70}, "nvfp4+mse is better than nvfp4 by 0.0041 [0.0036, 0.0046] nats a token, over 72 chunks, lower in 70."},
-		{yardstick.Pair{B: 1, DKL: 0.0041, Low: 0.0036, High: 0.0046, Chunks: 72}, "nvfp4+mse is worse than nvfp4 by 0.0041 [0.0036, 0.0046] nats a token, over 72 chunks, lower in 0."},
+		{yardstick.Pair{B: 1, DKL: -0.0041, Low: -0.0046, High: -0.0036, Chunks: 72, Wins: 70}, "nvfp4+mse is better than nvfp4 by 0.0041 [0.0036, 0.0046] nats a token, lower in 70 of 72 chunks."},
+		{yardstick.Pair{B: 1, DKL: 0.0041, Low: 0.0036, High: 0.0046, Chunks: 72}, "nvfp4+mse is worse than nvfp4 by 0.0041 [0.0036, 0.0046] nats a token, lower in 0 of 72 chunks."},
 		{yardstick.Pair{B: 1, DKL: -0.0001, Low: -0.0004, High: 0.0002, Chunks: 72, Wins: 40}, "nvfp4+mse and nvfp4 are not told apart: −0.0001 [−0.0004, +0.0002] nats a token, over 72 chunks."},
 		{yardstick.Pair{B: 1, Equal: true, Chunks: 72}, "nvfp4 and nvfp4+mse are equal in every position, bit for bit, over 72 chunks."},
 		{yardstick.Pair{B: 1, DKL: -0.004, Low: math.NaN(), High: math.NaN(), Chunks: 1}, "nvfp4+mse against nvfp4: −0.0040 nats a token; over 1 chunk there is no interval."},

@@ -10,6 +10,7 @@ type KLWork struct {
 	Stale    bool              // chunks have come that Report does not have
 	Off      string            // why nothing can be measured here; "" where it can
 	Running  bool              // a measurement of this process
+	Runs     int               // which of the yards it is, -1 where that is not known yet
 	Paused   bool              // of what runs
 	Progress yardstick.Progress
 	Err      string   // why the last one failed
@@ -60,6 +61,9 @@ func (s *Scene) showYard(at int) {
 		s.Touch()
 	}
 }
+
+// running says that the measurement of this process is that of a yard.
+func (w *KLWork) running(yard int) bool { return w.Running && (w.Runs < 0 || w.Runs == yard) }
 
 // measureOff is why no measurement can be begun; "" where one can.
 func (w *KLWork) measureOff() string {

@@ -84,7 +84,7 @@ func (p *KL) drawPosition(w, h int) string {
 		return Block(nil, w, h)
 	}
 	k := &p.rows.worst[p.worst.selected]
-	where := fmt.Sprintf("%s, chunk %s, position %s", k.corpus, thousands(k.Chunk+1), thousands(k.At+1))
+	where := fmt.Sprintf("%s, chunk %s, position %s", k.corpus, thousands(k.Chunk), thousands(k.At+1))
 	lines := []string{th.Title.Render("KL "+klShort(k.KL)) + th.Dim.Render(fitting(w-Width("KL "+klShort(k.KL)),
 		"  "+where+fmt.Sprintf("  the %s worst of %s", klOrdinal(p.worst.selected+1), Clean(p.rows.party(p.at).Label)), "  "+where, ""))}
 	table := p.whoSays(k)
@@ -104,9 +104,57 @@ func (p *KL) drawPosition(w, h int) string {
 			rest++
 		}
 		table.Cursor = -1
-		lines = append(lines, strings.Split(table.Render(th, w, rest), "\n")...)
+		if p.level == klFull {
+			rest = min(rest, len(table.Rows)+1)
+		}
+		const wide = 84 // beyond which the figures are far from what they are of
+		lines = append(lines, strings.Split(table.Render(th, min(w, wide), rest), "\n")...)
+	}
+	if rest := h - len(lines) - 1; p.level == klFull && rest >= klChartH {
+		lines = append(append(lines, ""), p.drawAround(k, w, min(rest, 2*klChartH))...)
 	}
 	return Block(lines, w, h)
+}
+
+// drawAround is the selected candidate's KL in the chunk of a position: whether
+// that stands alone, or the text around it is as hard.
+func (p *KL) drawAround(k *klPlace, w, h int) []string {
+	th := p.scene.Theme
+	c := p.rows.chunk(k.Corpus, k.Chunk)
+	if c == nil || len(c.Ref) < 2 || p.at >= len(c.Rows) {
+		return nil
+	}
+	n := min(max(w-8, 2), len(c.Ref)) // columns; of what falls into one the largest is drawn
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	for i, row := range c.Rows[p.at] {
+		if at := min(i*n/len(c.Ref), n-1); isNumber(row.KL) && !(row.KL < values[at]) {
+			values[at] = row.KL
+		}
+	}
+	series := []Series{{Variant: p.rows.inks[p.at], Values: values}}
+	label := "  of " + p.label(p.at)
+	title := th.Title.Render("KL in the chunk") + th.Dim.Render(fitting(w-15, label+", by position, the largest of each column", label, ""))
+	chart := klChart(th, series, w, h-1, func(cells int) []tick {
+		at := func(i int) tick {
+			return tick{int(math.Round(float64(i) / float64(len(c.Ref)-1) * float64(cells-1))), thousands(c.First + i + 1)}
+		}
+		here := at(k.At - c.First)
+		here.label = "▲" + here.label
+		var out []tick
+		const apart = 12
+		if first := at(0); here.at-first.at >= apart {
+			out = append(out, first)
+		}
+		out = append(out, here)
+		if last := at(len(c.Ref) - 1); last.at-here.at >= apart {
+			out = append(out, last)
+		}
+		return out
+	})
+	return append([]string{title}, strings.Split(chart, "\n")...)
 }
 
 // klOrdinal is 1st, 2nd, 3rd, 4th.
@@ -134,8 +182,9 @@ func (k *klPlace) wrapped(th *Theme, w, most int) []string {
 	token := "«" + Truncate(klBytes(k.token), max(w-2, 1)) + "»"
 	after := steady(k.after)
 	room := most*w - Width(token)
-	behind := min(Width(after), max(room/4, 0))
-	front := tailOf(steady(k.before), max(room-behind-most, 0))
+	before := steady(k.before)
+	behind := min(Width(after), max(room/4, room-Width(before)-most, 0))
+	front := tailOf(before, max(room-behind-most, 0))
 	// Plain lines of w cells are cut first and coloured afterwards: the token may
 	// stand over the end of one.
 	type piece struct {
@@ -173,7 +222,11 @@ func (p *KL) who(c int) string {
 	if party.Floor {
 		return "floor"
 	}
-	return th.VariantStyle(p.rows.inks[c]).Render(shortenVariant(Clean(party.Label), 20) + " " + th.VariantMark(p.rows.inks[c]))
+	label := shortenVariant(Clean(party.Label), 20)
+	if p.derived(c) && p.order == 0 {
+		label = "└ " + TruncateMiddle(p.partLabel(c), 18)
+	}
+	return th.VariantStyle(p.rows.inks[c]).Render(label + " " + th.VariantMark(p.rows.inks[c]))
 }
 
 // whoSays is what the reference and the candidates say at a position: the first
@@ -181,7 +234,7 @@ func (p *KL) who(c int) string {
 func (p *KL) whoSays(k *klPlace) Table {
 	th, r := p.scene.Theme, p.rows.report
 	tb := Table{More: true, Columns: []Column{
-		{Title: ""}, {Title: "first choice", Flex: 1, Min: 8}, {Title: "its p", Align: Right, Drop: 2}, {Title: "p(text)", Align: Right, Drop: 1}, {Title: "KL", Align: Right, Width: 6},
+		{Title: ""}, {Title: "first choice", Flex: 1, Min: 12}, {Title: "its p", Align: Right, Drop: 2}, {Title: "p(text)", Align: Right, Drop: 1}, {Title: "KL", Align: Right, Width: 6},
 	}}
 	c := p.rows.chunk(k.Corpus, k.Chunk)
 	i := -1

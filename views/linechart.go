@@ -55,14 +55,15 @@ func plotLines(t *Theme, series []Series, w, h int, headed, footed bool) (linePl
 	}
 	// Values are scaled to 0 … 1, so that no magnitude upsets the library.
 	lo, hi := bounds(data)
+	rows := max(h-len(head)-foot-1, 1)
+	lo, hi, ticks := evenTicks(lo, hi, rows)
 	for _, values := range data {
 		for i, v := range values {
 			values[i] = Scale{Lo: lo, Hi: hi}.Place(v)
 		}
 	}
-	rows := max(h-len(head)-foot-1, 1)
 	labels, label := make([]string, rows+1), 6
-	for _, k := range upTicks(lo, hi, rows+1, false, true) {
+	for _, k := range ticks {
 		labels[k.at], label = k.label, max(label, Width(k.label))
 	}
 	opts := []asciigraph.Option{

@@ -87,7 +87,7 @@ func (p *Log) row(c logColumns, e sessions.Event, selected bool) string {
 	style, glyph := logLook(th, e.Kind)
 	parts := []string{
 		FitRight(sinceStart(e.AtUS), c.time),
-		Fit(glyph+" "+Clean(string(e.Kind)), logKindWidth),
+		Fit(glyph+" "+logKind(e.Kind), logKindWidth),
 	}
 	if c.variant > 0 {
 		parts = append(parts, Fit(p.variantName(e.Variant), c.variant))
@@ -128,7 +128,7 @@ func (p *Log) detail(e sessions.Event, h int) []string {
 		head += ", following"
 	}
 	lines := []string{th.Faint.Render(strings.Repeat("─", max(p.w-Width(head)-1, 0))) + " " + th.Dim.Render(head)}
-	where := style.Render(glyph+" "+Clean(string(e.Kind))) + th.Dim.Render("  at "+sinceStart(e.AtUS)+fmt.Sprintf("  seq %d", e.Seq))
+	where := style.Render(glyph+" "+logKind(e.Kind)) + th.Dim.Render("  at "+sinceStart(e.AtUS)+fmt.Sprintf("  seq %d", e.Seq))
 	if name := p.variantName(e.Variant); name != "" {
 		where += "  " + th.VariantStyle(e.Variant).Render(name)
 	}
@@ -167,6 +167,17 @@ func (p *Log) tensorName(e sessions.Event) string {
 // oneLine is a message with its line breaks as spaces.
 func oneLine(s string) string { return Clean(strings.Join(strings.Fields(s), " ")) }
 
+// logKind is what a kind of event is called.
+func logKind(kind sessions.EventKind) string {
+	switch kind {
+	case sessions.EventYard:
+		return "measure"
+	case sessions.EventYardEnd:
+		return "measured"
+	}
+	return Clean(string(kind))
+}
+
 // logLook is how a kind of event is marked: by shape first, colour second.
 func logLook(th *Theme, kind sessions.EventKind) (lipgloss.Style, string) {
 	switch kind {
@@ -180,12 +191,14 @@ func logLook(th *Theme, kind sessions.EventKind) (lipgloss.Style, string) {
 		return th.Good, "✓"
 	case sessions.EventCreated, sessions.EventVariant:
 		return th.Dim, "+"
-	case sessions.EventStarted, sessions.EventResumed:
+	case sessions.EventStarted, sessions.EventResumed, sessions.EventYard:
 		return th.Accent, "▶"
 	case sessions.EventPaused:
 		return th.Dim, "‖"
 	case sessions.EventCancelled:
 		return th.Warn, "■"
+	case sessions.EventYardEnd: // its message says how
+		return th.Text, "■"
 	}
 	return th.Text, "·"
 }

@@ -20,7 +20,7 @@ var logFilters = []logFilter{
 	{"fallbacks", []sessions.EventKind{sessions.EventFallback}},
 	{"run", []sessions.EventKind{
 		sessions.EventCreated, sessions.EventVariant, sessions.EventStarted, sessions.EventPaused, sessions.EventResumed,
-		sessions.EventCancelled, sessions.EventStopped, sessions.EventFinished,
+		sessions.EventCancelled, sessions.EventStopped, sessions.EventFinished, sessions.EventYard, sessions.EventYardEnd,
 	}},
 }
 

@@ -56,6 +56,18 @@ func rebin(bins []float64, n int) []float64 {
 	return out
 }
 
+// progressBar is how far work is, on a track of w cells.
+func progressBar(th *Theme, share float64, w int) string {
+	if w <= 0 {
+		return ""
+	}
+	if !(share > 0) {
+		share = 0
+	}
+	n := int(min(share, 1)*float64(w) + 0.5)
+	return th.Accent.Render(strings.Repeat("━", n)) + th.Faint.Render(strings.Repeat("─", w-n))
+}
+
 // isNumber holds for everything but NaN and ±Inf.
 func isNumber(v float64) bool { return v-v == 0 }
 

@@ -195,3 +195,16 @@ func TestWrappedTo(t *testing.T) {
 		}
 	}
 }
+
+// An interval is not taken apart where lines are broken.
+func TestIntervalsStayWhole(t *testing.T) {
+	text := "nvfp4 is worse than fp8 by 0.0305 [−0.0274, 0.0341] nats a token, as before [1, 2] it was."
+	for w := 22; w < 100; w++ {
+		lines := wrapped(noStyle, text, w)
+		for _, line := range lines {
+			if strings.Count(line, "[") != strings.Count(line, "]") || Width(line) > w || strings.Contains(line, hardSpace) {
+				t.Errorf("in %d cells: %q", w, lines)
+			}
+		}
+	}
+}
