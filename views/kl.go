@@ -2,6 +2,7 @@ package views
 
 import (
 	"math"
+	"path/filepath"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -63,7 +64,7 @@ func (p *KL) Title() string {
 		return "KL to the reference"
 	}
 	s := y.Setup
-	title := "KL to " + Clean(s.Reference.Label) + " in nats"
+	title := "KL to " + Clean(filepath.Base(s.Reference.Label)) + " in nats" // a path hides what is behind it
 	if n := len(p.scene.State.Yards); n > 1 {
 		title += " · measurement " + thousands(p.scene.KL.At+1) + " of " + thousands(n)
 	}

@@ -80,6 +80,16 @@ func TestKLGolden(t *testing.T) {
 	})
 }
 
+// A reference that is a path is called by the end of it: what is behind the path
+// in the title would be cut off.
+func TestKLTitle(t *testing.T) {
+	s := klScene(t, termenv.Ascii, 40, false)
+	s.State.Yards[0].Setup.Reference.Label = "/srv/models/of a long name/SmolLM2-135M.Q4_1.gguf"
+	if got := NewKL(s).Title(); !strings.HasPrefix(got, "KL to SmolLM2-135M.Q4_1.gguf in nats · ") {
+		t.Error(got)
+	}
+}
+
 // What stands on the screen before there are figures.
 func TestKLWithout(t *testing.T) {
 	plan := []string{"R would measure nvfp4, nvfp4+mse, nvfp4+mse_ge1 on prose, code, math, multi, chat: 5,080 positions, about 12 seconds."}
