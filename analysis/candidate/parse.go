@@ -78,6 +78,9 @@ func parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candid
 		targets = o.Targets
 	}
 	v, err := method.Parse(name)
+	if err == nil && given && strings.TrimSpace(targets) == "" {
+		return nil, fmt.Errorf("%w %q: says no targets behind @ (known: default, linear, all, or patterns)", ErrSpec, spec)
+	}
 	switch {
 	case err == nil:
 		return newVariant(ref, v, targets, o)

@@ -87,6 +87,8 @@ func TestParseRefuses(t *testing.T) {
 		"nvfp4+best":             {method.ErrUnknown, []string{`"best"`, "known for nvfp4: rtn, mse"}},
 		"bf16":                   {method.ErrUnsupported, []string{"bf16"}},
 		"nvfp4@none.such":        {ErrSpec, []string{"none.such", "nearest: "}},
+		"nvfp4@":                 {ErrSpec, []string{"no targets", "linear"}},
+		"nvfp4+mse@ ":            {ErrSpec, []string{"no targets"}},
 		"nvfp4@re:(":             {recipe.ErrPattern, []string{"re:("}},
 		"nvfp4@*norm*":           {recipe.ErrNothing, []string{"nothing to quantize"}},
 		"nvfp4@model.layers.5.*": {recipe.ErrNothing, []string{"forward pass reads"}},

@@ -216,6 +216,9 @@ func (s *Setup) addCorpora(ref *candidate.Candidate, cands []*candidate.Candidat
 		if slices.ContainsFunc(corpora[:i], func(b *corpus.Corpus) bool { return b.Name == c.Name }) {
 			return fmt.Errorf("yardstick: two corpora are named %s", c.Name)
 		}
+		if k := slices.IndexFunc(corpora[:i], func(b *corpus.Corpus) bool { return b.SHA256 == c.SHA256 && len(b.Chunks) == len(c.Chunks) }); k >= 0 {
+			return fmt.Errorf("corpora %s and %s hold the same tokens, which would count twice", corpora[k].Name, c.Name)
+		}
 		note, err := madeFor(ref, cands, c)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -106,7 +107,7 @@ func (f *measureFlags) request(reference string) (sessions.MeasureRequest, error
 		return r, usage(fmt.Errorf("--threads %d: at least one is needed", f.threads))
 	case f.worst < 0 || f.worst > 64:
 		return r, usage(fmt.Errorf("--worst %d: want 0 to 64", f.worst))
-	case !(f.ceiling >= 0):
+	case !(f.ceiling >= 0) || math.IsInf(f.ceiling, 1):
 		return r, usage(fmt.Errorf("--ceiling %g: want 0 or more nats", f.ceiling))
 	case f.klBase != "" && f.writeBase != "":
 		return r, usage(errors.New("--kl-base is the reference, so that --write-kl-base would write it again"))

@@ -144,6 +144,8 @@ func TestMeasureRefuses(t *testing.T) {
 		{"calibration text in the corpus", exitBadInput, []string{"calibration", "windows"}, []string{"demo", "--candidate", "nvfp4", "--corpus", "prose", "--calib", "prose"}},
 		{"kept tensors that there are not", exitUsage, []string{"no.such"}, []string{"demo", "--candidate", "nvfp4", "--keep", "no.such.*"}},
 		{"arithmetic that there is not", exitUsage, []string{"f16", "bf16"}, []string{"demo", "--candidate", "nvfp4", "--activations", "f16"}},
+		{"a ceiling that is none", exitUsage, []string{"--ceiling"}, []string{"demo", "--candidate", "nvfp4", "--ceiling", "inf"}},
+		{"a corpus twice", exitBadInput, []string{"prose", "twice"}, []string{"demo", "--candidate", "nvfp4", "--corpus", "demo", "--corpus", "prose"}},
 		{"no size", exitUsage, []string{"--mem"}, []string{"demo", "--candidate", "nvfp4", "--mem", "much"}},
 		{"no session", exitBadInput, []string{"text.qscope", "not an SQLite file"}, []string{"demo", "--candidate", "nvfp4", "--session", text}},
 		{"a session with no export", exitBadInput, []string{"no whole export"}, []string{"demo", "--candidate", exportless(t)}},
