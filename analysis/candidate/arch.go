@@ -13,8 +13,11 @@ import (
 // Each is computed by its own config, so that a file whose metadata are wrong shows
 // it in its figures; this says why.
 func archFindings(ref, c *Candidate) []Finding {
-	if ref.Arch == nil || c.Arch == nil || len(ref.Arch.Layers) != len(c.Arch.Layers) {
+	if ref.Arch == nil || c.Arch == nil {
 		return nil
+	}
+	if r, n := len(ref.Arch.Layers), len(c.Arch.Layers); r != n {
+		return []Finding{{ID: "architecture-differs", Message: fmt.Sprintf("%d layers, and %d in the reference: each is computed by its own config", n, r)}}
 	}
 	type difference struct {
 		path         string

@@ -50,6 +50,7 @@ func TestArchitecturesThatDiffer(t *testing.T) {
 				s.Layers[i].Attn.Rope.Theta = 500000
 			}
 		},
+		"2 layers, and 3 in the reference":                                       func(s *model.Spec) { s.Layers = s.Layers[:2] },
 		"window is 12, and 0 in the reference, in layer 1":                       func(s *model.Spec) { s.Layers[1].Attn.Window = 12 },
 		"moe is there, and not there in the reference, in 2 layers, the first 1": func(s *model.Spec) { s.Layers[1].MoE, s.Layers[2].MoE = &model.MoE{}, &model.MoE{} },
 		"norm eps is 1e-06, and 1e-05 in the reference, in layer 0":              func(s *model.Spec) { s.Layers[0].Norm.Eps = 1e-6 },

@@ -56,6 +56,7 @@ func NewSpec(m *topology.Model) (*Spec, error) {
 	if err := b.sizes(); err != nil {
 		return nil, err
 	}
+	b.stated()
 	if err := build(b); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,43 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// stated refuses what config.json says of heads and positions and cannot mean. To
+// whoever only looks at a checkpoint it is a note and as good as not said; a pass
+// with what is usual in its place would be of another model, and finite.
+func (b *builder) stated() {
+	text := b.cfg.Text
+	if v := text["head_dim"]; v != nil && fmt.Sprint(v) != fmt.Sprint(b.cfg.HeadDim) {
+		b.refuse("head_dim is %v", v)
+	}
+	b.theta("", text)
+	for _, key := range []string{"rope_parameters", "rope_scaling"} {
+		switch section := text[key].(type) {
+		case nil:
+		case map[string]any:
+			b.theta(key+".", section)
+			for name, of := range section {
+				if nested, ok := of.(map[string]any); ok {
+					b.theta(key+"."+name+".", nested)
+				}
+			}
+		default:
+			b.refuse("%s is no object", key)
+		}
+	}
+}
+
+// theta refuses a base of rotary frequencies that is none.
+func (b *builder) theta(where string, section map[string]any) {
+	v := section["rope_theta"]
+	if v == nil {
+		return
+	}
+	n, ok := v.(json.Number)
+	if x, err := n.Float64(); !ok || err != nil || x <= 0 {
+		b.refuse("%srope_theta is %v", where, v)
+	}
+}
