@@ -276,7 +276,7 @@ func TestDifferences(t *testing.T) {
 	}
 	odd := open(t, "../model/testdata/llama_tied")
 	f := differences(ref, odd)
-	if len(f) != 1 || f[0].ID != "vocabulary-differs" || !strings.Contains(f[0].Message, "256") || !strings.Contains(f[0].Message, "1024") {
+	if len(f) != 2 || f[1].ID != "architecture-differs" || f[0].ID != "vocabulary-differs" || !strings.Contains(f[0].Message, "256") || !strings.Contains(f[0].Message, "1024") {
 		t.Errorf("%v", f)
 	}
 }
