@@ -58,6 +58,12 @@ func newKLForm(m *Model) *klForm {
 	} else if f.demo {
 		f.fields[1] = newLineEdit(strings.Join(m.kl.planned.names, ", "))
 	}
+	switch r, _ := f.request(); { // what has to be named comes first
+	case len(r.Candidates) == 0:
+		f.at = len(f.boxes)
+	case len(r.Corpora) == 0:
+		f.at = len(f.boxes) + 1
+	}
 	return f
 }
 

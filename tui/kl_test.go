@@ -163,7 +163,7 @@ func TestKLForm(t *testing.T) {
 	st.Meta.SourcePath, st.Variants, st.Records = "/data/model", nil, nil
 	feed = yardFeed(sessions.Saved, st)
 	d = drive(t, feed, fixed(), 80, 24)
-	d.Press("5").Sees("The session has no variants: c names candidates").Press("R").Sees("Measure KL to the reference").Press("down", "down").Type("nvfp4").Press("enter").Says("corpora are needed")
+	d.Press("5").Sees("The session has no variants: c names candidates").Press("R").Sees("Measure KL to the reference", "❯ also").Type("nvfp4").Press("enter").Says("corpora are needed")
 	d.Press("tab").Type("book.txt").Press("enter")
 	if r := feed.asked[0]; !slices.Equal(r.Candidates, []string{"nvfp4"}) || !slices.Equal(r.Corpora, []string{"book.txt"}) {
 		t.Errorf("asked for %+v", r)

@@ -67,3 +67,15 @@ func TestKLIsMeasuredAlready(t *testing.T) {
 func TestKLInTheListOfCommands(t *testing.T) {
 	drive(t, yardFeed(sessions.Saved, measuredState()), fixed(), 120, 40).Press("5", ":").Type("measure").Sees("KL: measure").Misses("kL")
 }
+
+// The form begins at what has to be named: the candidates of a session without
+// variants, the corpora of a checkpoint of one's own.
+func TestKLFormBeginsAtWhatIsMissing(t *testing.T) {
+	st := demoState()
+	st.Meta.SourcePath = "/data/model"
+	feed := yardFeed(sessions.Saved, st)
+	drive(t, feed, fixed(), 120, 40).Press("5", "R").Sees("❯ corpora").Type("book.txt").Press("enter")
+	if len(feed.asked) != 1 || len(feed.asked[0].Corpora) != 1 || feed.asked[0].Corpora[0] != "book.txt" {
+		t.Errorf("asked for %+v", feed.asked)
+	}
+}

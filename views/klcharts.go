@@ -191,7 +191,7 @@ func (p *KL) drawWhere(w, h int) string {
 		tb.Rows = append(tb.Rows, []string{"  " + Clean(s.Name), thousands(s.Positions), "", "", klShare(s.Top1)})
 	}
 	if len(res.Buckets) > 0 {
-		head("reference's confidence")
+		head("confidence")
 		for i := range res.Buckets {
 			add(&res.Buckets[i])
 		}

@@ -150,11 +150,15 @@ func (p *KL) without() []string {
 	}
 	switch {
 	case w.running(w.At):
-		lines = append(lines, th.Accent.Render("▶ ")+th.Text.Render(KLStage(w.Progress.Stage)+" "+ellipsis)+p.share())
+		mark, keys := th.Accent.Render("▶ "), "space pauses, X ends it"
+		if w.Paused {
+			mark, keys = th.Warn.Render("‖ paused: "), "space goes on, X ends it"
+		}
+		lines = append(lines, mark+th.Text.Render(KLStage(w.Progress.Stage)+" "+ellipsis)+p.share())
 		if y != nil {
 			lines = append(lines, wrapped(th.Dim, "Figures come with the first chunk. "+klMeasured(y), p.w)...)
 		}
-		return append(lines, wrapped(th.Dim, "space pauses, X ends it", p.w)...)
+		return append(lines, wrapped(th.Dim, keys, p.w)...)
 	case y != nil && len(y.Chunks) > 0:
 		return append(lines, wrapped(th.Text, "the report is being computed "+ellipsis, p.w)...)
 	}

@@ -43,6 +43,17 @@ func TestKLSaysWhatRuns(t *testing.T) {
 	}
 }
 
+// Before there is a figure a held measurement is not said to go on.
+func TestKLPausedBeforeTheFirstChunk(t *testing.T) {
+	s := klScene(t, termenv.Ascii, 0, false)
+	s.KL = KLWork{Running: true, Paused: true, Progress: yardstick.Progress{Stage: "candidates", Done: 1, Total: 7}}
+	p := NewKL(s)
+	p.SetSize(118, 35)
+	if text := p.View(); !strings.Contains(text, "‖ paused: computing candidates") || !strings.Contains(text, "space goes on") || strings.Contains(text, "▶") {
+		t.Error(text)
+	}
+}
+
 // What a batch brings while a measurement runs is of that one.
 func TestKLLearnsWhatRuns(t *testing.T) {
 	s := klScene(t, termenv.Ascii, 13, false)
