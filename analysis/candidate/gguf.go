@@ -71,7 +71,7 @@ func wholeGGUF(path string, m *gguf.Model, spec *model.Spec) error {
 	for _, n := range list {
 		w, ok := findGGUF(m, n.Place, n.name)
 		if !ok {
-			return &checkpoint.FileError{File: path, Reason: fmt.Sprintf("the %s of %s is needed and not there", n.name, n.Place), Err: model.ErrAbsent}
+			return &checkpoint.FileError{File: path, Reason: fmt.Sprintf("the %s of %s is needed", n.name, n.Place), Err: model.ErrAbsent}
 		}
 		rows := max(n.rows, 1)
 		if w.Rows != rows || w.Cols != n.cols && n.cols > 0 || w.Vector != (n.rows == 0) {

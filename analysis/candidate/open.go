@@ -280,7 +280,7 @@ func (x *opened) complete() error {
 	}
 	for _, n := range list {
 		if !src.Has(n.Place, n.name) {
-			return x.fail(x.likelyName(n.param), fmt.Sprintf("is not there: the %s of %s is needed", n.name, n.Place), model.ErrAbsent)
+			return x.fail(x.likelyName(n.param), fmt.Sprintf("the %s of %s is needed", n.name, n.Place), model.ErrAbsent)
 		}
 		if n.rows == 0 {
 			i, ok := tensors[n.param]
@@ -289,8 +289,12 @@ func (x *opened) complete() error {
 			}
 			continue
 		}
-		if s, ok := shapes[n.Place]; ok && s != [2]int{n.rows, n.cols} {
+		s, ok := shapes[n.Place]
+		if ok && s != [2]int{n.rows, n.cols} {
 			return x.fail(names[n.Place], fmt.Sprintf("is %d×%d, the config asks for %d×%d", s[0], s[1], n.rows, n.cols), nil)
+		}
+		if i, stored := tensors[n.param]; stored && !ok && len(x.ck.Tensors[i].Shape) != 2 {
+			return x.fail(x.ck.Tensors[i].Name, fmt.Sprintf("is of shape %v, the config asks for %d×%d", x.ck.Tensors[i].Shape, n.rows, n.cols), nil)
 		}
 	}
 	return nil

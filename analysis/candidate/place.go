@@ -101,6 +101,9 @@ func needs(s *model.Spec) []need {
 			continue
 		}
 		matrix(at(topology.Router, ""), l.MoE.Experts, s.Hidden)
+		if l.MoE.Correction {
+			list = append(list, need{param{at(topology.Router, ""), "e_score_correction_bias"}, 0, l.MoE.Experts})
+		}
 		for e := range l.MoE.Experts {
 			gated(topology.Expert, e, l.MoE.Inner)
 		}
