@@ -100,6 +100,9 @@ func parseReplace(raw json.RawMessage) (normalizer, *patternField, string, error
 	if err != nil {
 		return nil, nil, "", err
 	}
+	if n := len(r.Content); n > maxGrowth*max(len(f.text), 1) {
+		return nil, nil, "", fmt.Errorf("a replacement by %d bytes is %w", n, ErrUnknown)
+	}
 	if f.re == nil {
 		return plain(func(s string) string { return strings.ReplaceAll(s, f.text, r.Content) }), &r.Pattern, r.Content, nil
 	}
@@ -119,7 +122,40 @@ func parseReplace(raw json.RawMessage) (normalizer, *patternField, string, error
 	}, &r.Pattern, r.Content, nil
 }
 
+// maxGrowth is how many times as long replacements may make a text; a space written
+// as ▁ takes three.
+const maxGrowth = 64
+
+// grows multiplies what the replacements of a normalizer do to the length of a text.
+func grows(raw json.RawMessage) float64 {
+	var n struct {
+		List    []json.RawMessage `json:"normalizers"`
+		Pattern patternField      `json:"pattern"`
+		Content string            `json:"content"`
+	}
+	if json.Unmarshal(raw, &n) != nil { // parseNormalizer has said so
+		return 1
+	}
+	least := 1
+	if n.Pattern.String != nil {
+		least = max(len(*n.Pattern.String), 1)
+	}
+	product := max(float64(len(n.Content))/float64(least), 1)
+	for _, r := range n.List {
+		product *= grows(r)
+	}
+	return product
+}
+
 func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
+	all, err := parseNormalizers(raw)
+	if g := grows(raw); err == nil && g > maxGrowth {
+		return nil, fmt.Errorf("replacements that make a text %.3g times as long are %w", g, ErrUnknown)
+	}
+	return all, err
+}
+
+func parseNormalizers(raw json.RawMessage) ([]normalizer, error) {
 	name, err := kind(raw)
 	if err != nil || name == "" {
 		return nil, err
@@ -135,7 +171,7 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		}
 		var all []normalizer
 		for _, r := range s.List {
-			n, err := parseNormalizer(r)
+			n, err := parseNormalizers(r)
 			if err != nil {
 				return nil, err
 			}

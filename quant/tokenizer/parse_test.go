@@ -51,6 +51,8 @@ func TestParseRefuses(t *testing.T) {
 		"unk_id":          {"model", `{"type":"Unigram","vocab":[["a",-1]],"unk_id":5}`, "unk_id 5", false},
 		"entry":           {"model", `{"type":"Unigram","vocab":[["a"]],"unk_id":0}`, "entry 0 has 1 parts", false},
 		"normalizer":      {"normalizer", `{"type":"Precompiled","precompiled_charsmap":""}`, `normalizer "Precompiled" is not known`, true},
+		"growth":          {"normalizer", `{"type":"Sequence","normalizers":[{"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaa"},{"type":"Sequence","normalizers":[{"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaa"}]}]}`, `100 times as long are not known`, true},
+		"long":            {"normalizer", `{"type":"Replace","pattern":{"Regex":"a"},"content":"` + strings.Repeat("b", 100) + `"}`, `replacement by 100 bytes is not known`, true},
 		"bert normalizer": {"normalizer", `{"type":"Sequence","normalizers":[{"type":"BertNormalizer"}]}`, `"BertNormalizer" is not known`, true},
 		"no type":         {"normalizer", `{}`, "a part without a type", false},
 		"empty replace":   {"normalizer", `{"type":"Replace","pattern":{"Regex":"x*"},"content":""}`, "may be empty", true},
