@@ -166,6 +166,10 @@ func TestDecoderIsRun(t *testing.T) {
 		}
 		sameBits(t, "in pieces", feed(t, d, text, cuts(rng, n)), want)
 		back := n / 3
+		d.Cut(n + 1) // there is no more
+		if d.Len() != n {
+			t.Fatalf("cut to %d of %d tokens, has %d", n+1, n, d.Len())
+		}
 		d.Cut(back)
 		if d.Len() != back {
 			t.Fatalf("cut to %d tokens, has %d", back, d.Len())

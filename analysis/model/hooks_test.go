@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -172,5 +173,24 @@ func TestLayerHooks(t *testing.T) {
 		if got := out[0].RMS[i] * out[0].RMS[i]; !(got > want*(1-1e-12) && got < want*(1+1e-12)) {
 			t.Errorf("after %d: mean square %g, want %g", i, got, want)
 		}
+	}
+}
+
+// TestRoutersAreExact: activations are rounded to bf16, what routers say of them
+// is not, as in every peer.
+func TestRoutersAreExact(t *testing.T) {
+	f := opened(t, "qwen3_moe")
+	o, rounded, all := quick(), 0, 0
+	o.BF16 = true
+	o.Routed = func(_, _ int, logits []float32, _ []Choice) {
+		for _, x := range logits {
+			if all++; math.Float32bits(x)&0xffff == 0 {
+				rounded++
+			}
+		}
+	}
+	hiddenOf(t, f.spec, f.source(), texts(f.spec, 3, 40), o)
+	if all == 0 || rounded > all/100 {
+		t.Errorf("%d of %d router logits are bf16", rounded, all)
 	}
 }

@@ -138,6 +138,14 @@ func TestSummaryByHand(t *testing.T) {
 	if all.KL != 7 || math.Abs(all.KLErr-math.Sqrt(80)/8) > 1e-12 {
 		t.Errorf("all: %g ± %g", all.KL, all.KLErr)
 	}
+	// A chunk each of NLL 2, 4, 6 and 8: within the corpora r−r̄ is ∓2, and e^5 times √(2·8+2·8)/8.
+	chunks := []*Chunk{chunk(0, 0, 0, 2), chunk(0, 1, 2, 4), chunk(1, 0, 9, 11), chunk(1, 1, 13, 15)}
+	for k, c := range chunks {
+		c.Rows[0][0].NLL, c.Rows[0][1].NLL = float64(2*k+2), float64(2*k+2)
+	}
+	if p := analyze(t, s, chunks).Results[0].All; math.Abs(p.PPL-math.Exp(5)) > 1e-9 || math.Abs(p.PPLErr-math.Exp(5)*math.Sqrt(32)/8) > 1e-9 {
+		t.Errorf("perplexity %g ± %g", p.PPL, p.PPLErr)
+	}
 	if all.Median != 6.5 || all.Max != 15 || all.PPL != math.E || all.RefPPL != 1 {
 		t.Errorf("%+v", all)
 	}

@@ -91,6 +91,15 @@ func TestCeiling(t *testing.T) {
 	if !gate(t, r, "kl-ceiling", 0).Passed || gate(t, r, "kl-ceiling", 1).Passed {
 		t.Errorf("%+v", r.Gates)
 	}
+	// The mean is over what is finite, which is not all that was asked for.
+	chunks[0].Rows[0][3].KL = math.Inf(1)
+	if g := gate(t, analyze(t, s, chunks), "kl-ceiling", 0); g.Passed {
+		t.Errorf("with an infinite one: %+v", g)
+	}
+	chunks[0].Rows[0][3] = Row{KL: math.NaN(), Reverse: math.NaN(), NLL: math.NaN(), Top: -1}
+	if g := gate(t, analyze(t, s, chunks), "kl-ceiling", 0); g.Passed {
+		t.Errorf("with one that is no number: %+v", g)
+	}
 }
 
 func TestNoTwoGatesOfOneName(t *testing.T) {

@@ -309,6 +309,30 @@ func (s *spoiled) Weight(ctx context.Context, p model.Place) (model.Weight, erro
 	return w, nil
 }
 
+// emptied is a source whose layers add nothing to the residual stream.
+type emptied struct{ model.Source }
+
+func (s *emptied) Weight(ctx context.Context, p model.Place) (model.Weight, error) {
+	w, err := s.Source.Weight(ctx, p)
+	if p.Projection == "o" || p.Projection == "down" {
+		w.Operand = kernels.DenseOperand(kernels.Dense{Rows: w.Rows, Cols: w.Cols, Stride: w.Cols, Data: make([]float32, w.Rows*w.Cols)})
+	}
+	return w, err
+}
+
+// A reference whose layers do nothing agrees with itself, and the gate of
+// magnitude says what is wrong.
+func TestLayersThatDoNothing(t *testing.T) {
+	ref := wrapped(reference(t), "emptied", func(src model.Source) model.Source { return &emptied{src} })
+	r, err := Measure(context.Background(), ref, nil, texts(t, 1, 48, "prose"), Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Sane == nil || r.Sane.Grows || r.Sane.Moved || gate(t, r, "magnitude", -1).Passed || !gate(t, r, "determinism", -1).Passed {
+		t.Errorf("%+v", r.Sane)
+	}
+}
+
 func TestNaNWeights(t *testing.T) {
 	ref := reference(t)
 	down := model.Place{Kind: topology.Expert, Layer: 2, Expert: 5, Projection: "down"}

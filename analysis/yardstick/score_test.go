@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -205,5 +206,24 @@ func TestReferenceWithoutNumbers(t *testing.T) {
 	_, _, err := ScoreLogits(kernels.Best(), base, nil, 0)
 	if !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), "position 3") {
 		t.Error(err)
+	}
+}
+
+// Rounding makes no divergence negative, both ways, of distributions that are
+// nearly the same.
+func TestNoNegativeDivergence(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 3))
+	p, q := make([]float32, 300), make([]float32, 300)
+	for range 400 {
+		for i := range p {
+			p[i] = float32(4 * r.NormFloat64())
+			q[i] = p[i]
+		}
+		q[r.IntN(len(q))] += 1e-6
+		for _, set := range kernels.Available() {
+			if s := Compare(set, p, q, 0); !(s.KL >= 0 && s.KL < 1e-9 && s.Reverse >= 0 && s.Reverse < 1e-9) {
+				t.Fatalf("%s: %g and %g", set.Name, s.KL, s.Reverse)
+			}
+		}
 	}
 }

@@ -99,3 +99,18 @@ func TestFixed(t *testing.T) {
 		}
 	}
 }
+
+// Up to ten positions llama-perplexity gives no errors.
+func TestErrorsOfFew(t *testing.T) {
+	var s Statistics
+	for i := range 11 {
+		s.Add(Score{KL: float64(i), NLL: 1, NLLBase: 1})
+		want := 0.0
+		if i == 10 { // of 0 to 10: variance 10, √(10/10)
+			want = 1
+		}
+		if got := s.KL(); got.Value != float64(i)/2 || got.Err != want {
+			t.Errorf("%d positions: %+v, want an error of %g", i+1, got, want)
+		}
+	}
+}

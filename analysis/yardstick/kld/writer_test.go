@@ -2,6 +2,7 @@ package kld
 
 import (
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,5 +179,30 @@ func TestSpread(t *testing.T) {
 	row.Spread(z[:3])
 	if z[0] != 0 || z[1] != -32 || z[2] != -32 {
 		t.Errorf("%v", z[:3])
+	}
+}
+
+// A row that reaches less deep than the clamp raised nothing and keeps its bits,
+// its smallest token's too; of one that was raised, no token rises further.
+func TestSpreadRaisesNothing(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	logits, plain, got := make([]float32, 50), make([]float32, 50), make([]float32, 50)
+	for range 200 {
+		wide := r.Float32() * 30
+		for i := range logits {
+			logits[i] = wide * r.Float32()
+		}
+		logits[3] = wide
+		var row Row
+		if _, err := row.Set(logits, -1); err != nil {
+			t.Fatal(err)
+		}
+		row.LogProbs(plain)
+		row.Spread(got)
+		for i := range got {
+			if raised := row.Codes[i] == 0 && row.Scale*steps >= depth*0.999; got[i] > plain[i] || !raised && got[i] != plain[i] {
+				t.Fatalf("range %g: token %d is %g, and %g spread", wide, i, plain[i], got[i])
+			}
+		}
 	}
 }
