@@ -122,7 +122,7 @@ func buildCorpus(ctx context.Context, std streams, texts []string, model, name, 
 		return err
 	}
 	if err := checkpoint.AtomicWriteFile(out, data); err != nil {
-		return err
+		return environment(err)
 	}
 	return printCorpus(std, c, out, tok.Notes(), asJSON)
 }

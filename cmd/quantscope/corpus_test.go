@@ -70,6 +70,7 @@ func TestCorpusRefuses(t *testing.T) {
 		"rule":         {[]string{"corpus", "build", short, "--tokenizer", "demo", "--out", out, "--bos", "yes"}, exitUsage, `"yes" is not known`},
 		"no begin":     {[]string{"corpus", "build", short, "--tokenizer", "demo", "--out", out, "--bos", "each"}, exitBadInput, "names none"},
 		"short":        {[]string{"corpus", "build", short, "--tokenizer", "demo", "--out", out}, exitBadInput, "a chunk takes 512"},
+		"no folder":    {[]string{"corpus", "build", short, "--tokenizer", "demo", "--chunk", "2", "--out", filepath.Join(out, "gone", "o.json")}, exitEnvironment, "gone"},
 		"no file":      {[]string{"corpus", "build", short + "x", "--tokenizer", "demo", "--out", out}, exitBadInput, "short.txtx"},
 		"ids":          {[]string{"corpus", "build", ids, "--tokenizer", "demo", "--out", out}, exitBadInput, "ids.ids holds ids, and texts are wanted"},
 		"no name":      {[]string{"corpus", "info", "pros", "--tokenizer", "demo"}, exitBadInput, "no embedded corpus (prose, code, multi, math, chat, calib, demo)"},

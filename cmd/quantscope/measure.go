@@ -184,9 +184,9 @@ func runMeasure(ctx context.Context, std streams, reference string, f measureFla
 			return err
 		}
 	}
-	if f.writeBase != "" && !f.force {
-		if _, err := os.Lstat(f.writeBase); err == nil {
-			return usage(fmt.Errorf("%s: is there already; --force overwrites it", f.writeBase))
+	if f.writeBase != "" {
+		if err := writable(f.writeBase, f.force); err != nil {
+			return err
 		}
 	}
 	if r.MemBytes > 0 { // what the buffers hold is not to be doubled by garbage
@@ -227,6 +227,21 @@ func runMeasure(ctx context.Context, std streams, reference string, f measureFla
 		return err
 	}
 	return measureVerdict(rep, f.allowFallback)
+}
+
+// writable says what stands against a file at path, before anything is computed for
+// it.
+func writable(path string, force bool) error {
+	switch info, err := os.Lstat(path); {
+	case err == nil && !force:
+		return usage(fmt.Errorf("%s: is there already; --force overwrites it", path))
+	case err == nil && !info.Mode().IsRegular():
+		return environment(fmt.Errorf("%s: is not a regular file (%s)", path, info.Mode().Type()))
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return environment(fmt.Errorf("%s: there is no folder %s to write it to", path, filepath.Dir(path)))
+	}
+	return nil
 }
 
 // followMeasure runs the measurement and shows how it goes.
