@@ -85,6 +85,9 @@ func TestYardDamage(t *testing.T) {
 		{"a negative divergence", func(t *testing.T, p string) {
 			rewrite(t, p, EventScore, 0, score(func(c *yardstick.Chunk) { c.Rows[2][1].KL = -1e-9 }))
 		}, []int{5, 6}, 1},
+		{"a negative divergence the other way", func(t *testing.T, p string) {
+			rewrite(t, p, EventScore, 0, score(func(c *yardstick.Chunk) { c.Rows[2][1].Reverse = -1e-9 }))
+		}, []int{5, 6}, 1},
 		{"an end in no known state", func(t *testing.T, p string) {
 			rewrite(t, p, EventYardEnd, 0, []byte(`{"yard_end":{"id":0,"state":"soon"}}`))
 		}, []int{6, 6}, 1},

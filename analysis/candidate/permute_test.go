@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"quantscope/analysis/model"
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/export"
+	"quantscope/quant/topology"
 )
 
 // reorder is a stored matrix whose row order[r] is row r of the original.
@@ -254,4 +256,37 @@ func TestQuantizedPermutation(t *testing.T) {
 			t.Errorf("%s: %v", scheme, found)
 		}
 	}
+}
+
+// Biases of rows in another order go with them.
+func TestPermutedBiases(t *testing.T) {
+	ref := open(t, "../model/testdata/qwen2")
+	order := func(n int) []int32 { // heads of 16 rows, the first after the others
+		out := make([]int32, n)
+		for r := range out {
+			out[r] = int32((r + 16) % n)
+		}
+		return out
+	}
+	dir := changed(t, ref, func(x tensor) tensor {
+		if strings.Contains(x.name, "layers.1.self_attn.q_proj.") {
+			return reorder(x, order(int(x.shape[0])))
+		}
+		return x
+	})
+	back := mustParse(t, ref, dir, Options{Recover: true})
+	if found := findingsOf(back.Findings, Permuted); len(found) != 1 || !strings.Contains(found[0].Message, headsName) {
+		t.Fatalf("%v", found)
+	}
+	at := model.Place{Kind: topology.Attention, Layer: 1, Expert: -1, Projection: "q"}
+	got, err := source(t, back).Vector(t.Context(), at, "bias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := source(t, ref).Vector(t.Context(), at, "bias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameBits(t, "biases", got, want)
+	compareAll(t, back, ref)
 }

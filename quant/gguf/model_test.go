@@ -27,6 +27,11 @@ func TestModelOfLlama(t *testing.T) {
 	if !ok || q.Name != "model.layers.0.self_attn.q_proj.weight" || m.Stored(q) != "blk.0.attn_q.weight" || q.Bytes() != 64*64/32*18 || !q.Reordered() {
 		t.Errorf("q is %+v", q)
 	}
+	// Of k there are fewer heads: of 32 rows in pairs, row 8 is the second one.
+	k, ok := m.Find(topology.Role{Kind: topology.Attention, Layer: 0, Expert: -1, Projection: "k", Param: "weight"})
+	if !ok || k.Rows != 32 || k.pieces[0].storedRow(8) != 1 || q.pieces[0].storedRow(8) != 1 {
+		t.Errorf("k is %+v", k)
+	}
 	if types := m.Types(q); !slices.Equal(types, []kernels.GGUFType{kernels.GGUFQ4_0}) {
 		t.Errorf("types %v", types)
 	}
