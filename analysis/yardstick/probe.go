@@ -13,11 +13,13 @@ import (
 	"quantscope/quant/topology"
 )
 
-// Bounds of a probe: tokens that go through the reference, and inputs kept of one
-// linear map.
+// Bounds of a probe: tokens that go through the reference, inputs kept of one linear
+// map, and bytes of those of a layer. None depends on the memory that is allowed,
+// since figures must not.
 const (
 	probeTokens = 4096
 	probeRows   = 256
+	probeBytes  = 64 << 20
 )
 
 // linears are the linear maps of the decoder layers, and the head or the embedding,
@@ -118,8 +120,7 @@ func (m *measurement) probe(ctx context.Context) ([]Probe, error) {
 			widest = max(widest, len(places[p.Layer]))
 		}
 	}
-	// Inputs of one layer stay within an eighth of the memory.
-	most := int(min(max(m.mem/8/int64(4*widest*ref.spec.Hidden), 8), probeRows))
+	most := min(max(probeBytes/(4*widest*ref.spec.Hidden), 8), probeRows)
 	g := &inputs{most: most, of: map[model.Place]*sample{}}
 	sums := map[probeAt]*probeSum{}
 	var failed error

@@ -3,6 +3,7 @@ package yardstick
 import (
 	"context"
 	"math"
+	"reflect"
 	"testing"
 
 	"quantscope/analysis/candidate"
@@ -85,5 +86,21 @@ func TestProbeAgreement(t *testing.T) {
 	probes := []Probe{{Weight: 1, Output: 2}, {Weight: 2, Output: 3}, {Weight: 3, Output: 9}, {Weight: 0, Output: 0}, {Candidate: 1, Weight: 9, Output: 1}}
 	if c := ProbeAgreement(probes, 0); math.Abs(c.R-1) > 1e-12 || c.N != 3 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// How much memory there is decides no figure of a probe.
+func TestProbeInLittleMemory(t *testing.T) {
+	ref := reference(t)
+	var all [2][]Probe
+	for i, mem := range []int64{0, 24 << 20} {
+		r, err := Measure(t.Context(), ref, []*candidate.Candidate{variant(t, ref, "nvfp4")}, texts(t, 2, 384, "prose", "code", "chat"), Options{Mem: mem, Threads: 2, Probe: true, NoFloor: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = r.Probes
+	}
+	if len(all[0]) == 0 || !reflect.DeepEqual(all[0], all[1]) {
+		t.Errorf("%+v, not %+v", all[1], all[0])
 	}
 }
