@@ -114,6 +114,7 @@ type measureRow struct {
 	Kind          candidate.Kind       `json:"kind"`
 	Path          string               `json:"path"`
 	Identity      string               `json:"identity"`
+	Content       string               `json:"content,omitempty"`
 	Effective     string               `json:"effective"`
 	BitsPerWeight sessions.Figure      `json:"bits_per_weight"`
 	Bytes         int64                `json:"bytes"`
@@ -311,7 +312,7 @@ func (d *measureDocument) label(i int) string {
 func (d *measureDocument) row(r *yardstick.Result, worst int) measureRow {
 	p := d.setup.Candidates[r.Candidate]
 	row := measureRow{
-		Candidate: p.Label, Spec: p.Spec, Kind: p.Kind, Path: p.Path, Identity: p.Identity, Effective: p.Effective,
+		Candidate: p.Label, Spec: p.Spec, Kind: p.Kind, Path: p.Path, Identity: p.Identity, Content: p.Content, Effective: p.Effective,
 		BitsPerWeight: sessions.Figure(p.BitsPerWeight), Bytes: p.Bytes, Schemes: append([]candidate.Share{}, p.Schemes...),
 		Fallbacks: append([]candidate.Fallback{}, p.Fallbacks...), Findings: append([]candidate.Finding{}, p.Findings...),
 		Baseline: d.label(p.Baseline), Of: d.label(p.Of), Derived: p.Derived, Part: p.Part, TokenizerNote: p.Tokenizer,
