@@ -25,6 +25,7 @@ func TestKLGoesOnWithTheOneShown(t *testing.T) {
 	running := d.todo
 	d.todo = nil
 	d.Sees("measurement 1 of 2", "▶ 4 of 15 chunks scored")
+	d.Resize(120, 41).Sees("measurement 1 of 2", "▶ 4 of 15 chunks scored") // before anything of it comes
 	d.m.kl.progress.Store(&yardstick.Progress{Stage: "candidates", Party: 2, Chunks: 1, Of: 11, TokensPerSec: 14100, ETASeconds: 7})
 	d.m.o.handFed = false // the clock of progress is read once
 	d.m.klTick()
