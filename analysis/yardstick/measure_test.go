@@ -307,8 +307,14 @@ func TestMemoryThatIsTooSmall(t *testing.T) {
 	if _, err := Measure(context.Background(), ref, nil, corpora, Options{Mem: 1 << 20}); !errors.As(err, &small) {
 		t.Errorf("a mebibyte: %v", err)
 	}
-	if _, err := Measure(context.Background(), ref, nil, corpora, Options{Mem: 64 << 20}); err != nil {
-		t.Error(err)
+	// What it says is needed is enough, and a sixteenth less is not: no bound that was
+	// given is exceeded without a word.
+	need := small.Need
+	if _, err := Measure(context.Background(), ref, nil, corpora, Options{Mem: need}); err != nil {
+		t.Errorf("%d bytes, as asked for: %v", need, err)
+	}
+	if _, err := Measure(context.Background(), ref, nil, corpora, Options{Mem: need - need/16}); !errors.As(err, &small) || small.Need != need {
+		t.Errorf("less than asked for: %v, want %d bytes again", err, need)
 	}
 }
 

@@ -66,9 +66,17 @@ func (m *measurement) plan() error {
 	return nil
 }
 
-// budget plans the passes by memory: half of it is theirs; codes that candidates
-// keep, heads and logits share the rest. Where no bound was given one that is too
-// small is raised.
+// Of the memory the passes have half, and up to eleven sixteenths where even one
+// chunk needs that; codes that candidates keep, heads (a quarter at most) and logits
+// (a sixteenth) share the rest.
+const (
+	passShare = 8
+	passMost  = 11
+	ofShares  = 16
+)
+
+// budget plans the passes by memory. Where a bound was given one that is too small
+// is an error with what one chunk needs; where none was it is raised.
 func (m *measurement) budget(longest int) (tokens int, err error) {
 	tokens = m.wantedTokens()
 	m.budgets = make([]model.Budget, len(m.runs))
@@ -78,14 +86,16 @@ func (m *measurement) budget(longest int) (tokens int, err error) {
 			w.Bits = max(w.Bits, m.parties[p].own.BitsPerWeight)
 		}
 		spec := m.parties[run[0]].spec
-		b, err := model.Plan(spec, w, m.mem/2)
+		b, err := model.Plan(spec, w, m.mem/ofShares*passShare)
 		var small *model.MemoryError
 		if errors.As(err, &small) {
-			if m.o.Mem > 0 && small.Need > m.mem {
-				return 0, err
+			if need := (small.Need + passMost - 1) / passMost * ofShares; need > m.mem {
+				if m.o.Mem > 0 {
+					return 0, &model.MemoryError{Need: need, Have: m.mem}
+				}
+				m.mem = need
 			}
-			m.mem = max(m.mem, 2*small.Need)
-			b, err = model.Plan(spec, w, m.mem/2)
+			b, err = model.Plan(spec, w, small.Need)
 		}
 		if err != nil {
 			return 0, err
