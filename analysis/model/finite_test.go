@@ -216,6 +216,29 @@ func TestNaNStays(t *testing.T) {
 	}
 }
 
+// TestNaNOfEach: of candidates that part from the reference in one layer, each is
+// told of, since what is known of one says nothing of the other.
+func TestNaNOfEach(t *testing.T) {
+	spec := llamaSpec(3, 32, 2, 1, 16, 24, 50)
+	sick := func() Source {
+		return &damaged{newRandom(spec, 1), attn(&spec.Layers[1], "o"), 0, float32(math.NaN())}
+	}
+	told := map[int]int{}
+	o := quick()
+	o.NonFinite = func(c, layer int, _ *NonFiniteError) error {
+		if told[c]++; layer != 1 {
+			t.Errorf("candidate %d: layer %d, want 1", c, layer)
+		}
+		return nil
+	}
+	if _, err := Run(t.Context(), spec, []Source{newRandom(spec, 1), sick(), sick()}, texts(spec, 1, 20), o); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 2 || told[1] != 1 || told[2] != 1 {
+		t.Errorf("told by candidate: %v, want 1 and 2 once each", told)
+	}
+}
+
 // TestNaNStopsByAnswer: what NonFinite returns is what Run returns.
 func TestNaNStopsByAnswer(t *testing.T) {
 	spec := llamaSpec(2, 32, 2, 1, 16, 24, 50)

@@ -168,6 +168,15 @@ func TestInfiniteDivergence(t *testing.T) {
 	if a.Infinite != 1 || !math.IsInf(a.Max, 1) || !math.IsInf(a.P999, 1) || math.IsInf(a.KL, 0) || !math.IsInf(a.PPL, 1) || a.Why == "" {
 		t.Errorf("%+v", a)
 	}
+	var reverse float64 // is finite everywhere, and over all positions
+	for _, c := range chunks {
+		for _, row := range c.Rows[0] {
+			reverse += row.Reverse / float64(a.Positions)
+		}
+	}
+	if math.Abs(a.Reverse-reverse) > 1e-12 {
+		t.Errorf("reverse %g, want %g", a.Reverse, reverse)
+	}
 	if w := r.Results[0].Worst[0]; !math.IsInf(w.KL, 1) || w.Corpus != 0 || w.Chunk != 1 || w.At != 4 {
 		t.Errorf("%+v", w)
 	}

@@ -153,6 +153,14 @@ func TestAttribution(t *testing.T) {
 	if !strings.Contains(parts.Message, "do not add up") || !strings.Contains(parts.Message, "too little") || parts.High >= 1 {
 		t.Errorf("%+v", parts)
 	}
+	// A position without a finite figure of a part is in neither sum.
+	whole := parts.Whole * float64(len(chunks)*len(chunks[0].Ref))
+	chunks[2].Rows[2][7].KL = math.Inf(1)
+	some := analyze(t, s, chunks).Attributed[1]
+	want := (whole - chunks[2].Rows[0][7].KL) / float64(len(chunks)*len(chunks[0].Ref)-1)
+	if !finite(some.Sum) || math.Abs(some.Whole-want) > 1e-12 {
+		t.Errorf("%+v, want a whole of %g", some, want)
+	}
 	// Derived rows are no candidates of their own: they are compared with their origin only.
 	for _, p := range analyze(t, s, chunks).Pairs {
 		if s.Candidates[p.B].Of >= 0 && p.A != 0 || s.Candidates[p.A].Of >= 0 {

@@ -235,6 +235,9 @@ func TestMeasureItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(r.Results) != 1 {
+		t.Errorf("%d rows without a floor", len(r.Results))
+	}
 	if s := r.Results[0].All; s.KL != 0 || s.Max != 0 || s.Reverse != 0 || s.DNLL != 0 || s.Top1 != 1 || s.NLL != s.RefNLL {
 		t.Errorf("%+v", s)
 	}
