@@ -151,3 +151,17 @@ func nans(n int) []float32 {
 }
 
 var zero float64
+
+// Bytes that no token spells are the file's unknown token, each.
+func TestUnknownPieces(t *testing.T) {
+	tok, err := FromVocabulary(Vocabulary{
+		Model: "llama", Tokens: []string{"<pad>", "a", "b", "<unk>", "ab"}, Scores: []float32{0, -1, -2, 0, -0.5},
+		Types: []int32{3, 1, 1, 2, 1}, BOS: -1, EOS: -1, UNK: 3,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tok.Encode("abéb", false), []int32{4, 3, 3, 2}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
