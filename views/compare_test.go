@@ -65,9 +65,9 @@ func TestCompareKL(t *testing.T) {
 		table, line, sent string
 	}{
 		{yardstick.Pair{B: 1, DKL: -0.0041, Low: -0.0045, High: -0.0037, Chunks: 72}, "0.0227 → 0.0186 ±0.0004", "KL 0.0227 → 0.0186", "KL to the reference falls 0.0227 → 0.0186 ±0.0004."},
-		{yardstick.Pair{B: 1, DKL: -0.0041, Low: -0.0245, High: 0.0163, Chunks: 2}, "0.0227 → 0.0186 ±0.0204", "KL 0.0227 → 0.0186", "KL to the reference 0.0227 → 0.0186 ±0.0204, which is not told apart."},
+		{yardstick.Pair{B: 1, DKL: -0.0041, Low: -0.0245, High: 0.0163, Chunks: 2}, "0.0227 → 0.0186 ±0.0204", "KL 0.0227 → 0.0186", "KL to the reference cannot be told apart: 0.0227 → 0.0186 ±0.0204."},
 		{yardstick.Pair{B: 1, Equal: true, Chunks: 72}, "0.0227 → 0.0186, equal", "KL 0.0227 → 0.0186", "KL to the reference is the same in every position."},
-		{yardstick.Pair{B: 1, DKL: -0.0041, Low: math.NaN(), High: math.NaN(), Chunks: 1}, "0.0227 → 0.0186", "KL 0.0227 → 0.0186", "KL to the reference 0.0227 → 0.0186, which is not told apart."},
+		{yardstick.Pair{B: 1, DKL: -0.0041, Low: math.NaN(), High: math.NaN(), Chunks: 1}, "0.0227 → 0.0186", "KL 0.0227 → 0.0186", "KL to the reference cannot be told apart: 0.0227 → 0.0186."},
 	} {
 		s.KL.Compared = &KLCompared{A: "nvfp4", B: "nvfp4+mse_ge1", KLA: 0.0227, KLB: 0.0186, Pair: c.pair}
 		s.Touch()

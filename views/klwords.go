@@ -173,5 +173,5 @@ func (c *KLCompared) sentence() string {
 	case "worse":
 		return "KL to the reference rises " + c.words()
 	}
-	return "KL to the reference " + c.words() + ", which is not told apart"
+	return "KL to the reference cannot be told apart: " + c.words()
 }
