@@ -39,7 +39,7 @@ const (
 	// defaultCache bounds the folder where nothing else is said.
 	defaultCache = 4 << 30
 	// arithmetic is raised when the forward pass gives other bits for the same weights.
-	arithmetic = 1
+	arithmetic = 2
 )
 
 // cacheKey is everything that decides a chunk's hidden states.
