@@ -295,3 +295,25 @@ func TestMeasurementIsRefused(t *testing.T) {
 		t.Errorf("of a session that is gone: %v", err)
 	}
 }
+
+// A session that another process measured in meanwhile is shown with what that
+// left, and numbers go on after it.
+func TestMeasurementBesideAnother(t *testing.T) {
+	path := sessionPath(t)
+	job, _ := fakeJob(3)
+	runJob(t, job, path, "f1")
+	a, b := openFeed(t, path), openFeed(t, path)
+	st := b.Snapshot()
+	if err := measureOn(t, a, &fakeMeasure{setup: madeUpSetup("nvfp4")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := measureOn(t, b, &fakeMeasure{setup: madeUpSetup("fp8")}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, b, st, func() bool { return len(st.Yards) == 2 && st.Yards[1].End != nil })
+	fresh := openState(t, path)
+	for i := range fresh.Yards { // a screen has the moment by its own clock
+		fresh.Yards[i].AtUS = st.Yards[i].AtUS
+	}
+	diffYards(t, fresh.Yards, st.Yards)
+}
