@@ -129,7 +129,8 @@ func (r *klRows) running() bool { return r.report.Positions < r.report.Of }
 // Tokens around a position that are taken into its text.
 const (
 	klBefore = 400
-	klAfter  = 400
+	klAfter  = 40
+	klRest   = 400 // where a position stands alone
 )
 
 // updateWorst puts the worst positions of a candidate into words.
@@ -153,6 +154,18 @@ func (r *klRows) updateWorst(c int) {
 		}
 		r.worst = append(r.worst, p)
 	}
+}
+
+// whole is a place with as much of the text behind it as is shown of one alone.
+func (r *klRows) whole(p *klPlace) *klPlace {
+	full, s := *p, r.report.Setup
+	if p.Corpus >= 0 && p.Corpus < len(s.Corpora) && p.Chunk >= 0 && p.Chunk < len(s.Corpora[p.Corpus].IDs) {
+		ids := s.Corpora[p.Corpus].IDs[p.Chunk]
+		if t := p.At + 1; t > 0 && t < len(ids) {
+			full.after = r.join(r.chunk(p.Corpus, p.Chunk), ids[t+1:min(t+1+klRest, len(ids))])
+		}
+	}
+	return &full
 }
 
 // klCorpusName is how a corpus is called.

@@ -92,7 +92,7 @@ func (p *KL) drawPosition(w, h int) string {
 	if p.level != klFull {
 		texts = min(texts, 3)
 	}
-	wrapped := k.wrapped(th, w, texts)
+	wrapped := p.rows.whole(k).wrapped(th, w, texts)
 	lines = append(lines, wrapped...)
 	if p.level == klFull && strings.ContainsRune(strings.Join(wrapped, ""), markStand) {
 		lines = append(lines, th.Dim.Render(Truncate(string(markStand)+" is a mark that terminals set in different widths", w)))
