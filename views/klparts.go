@@ -27,9 +27,9 @@ func (p *KL) drawPairs(w, h int) string {
 	var said []string
 	for i := range r.Pairs {
 		pair := &r.Pairs[i]
-		word := klVerdict(pair)
-		style := map[string]lipgloss.Style{"better": th.Good, "worse": th.Warn, "equal": th.Bad}[word]
-		if word != "better" && word != "worse" && word != "equal" {
+		verdict := pair.Verdict()
+		style, loud := map[yardstick.Verdict]lipgloss.Style{yardstick.Better: th.Good, yardstick.Worse: th.Warn, yardstick.Equal: th.Bad}[verdict]
+		if !loud {
 			style = th.Dim
 		}
 		chunks := ""
@@ -37,7 +37,7 @@ func (p *KL) drawPairs(w, h int) string {
 			chunks = fmt.Sprintf("%d/%d", pair.Wins, pair.Chunks)
 		}
 		tb.Rows = append(tb.Rows, []string{
-			shortenVariant(p.label(pair.A), 13), shortenVariant(p.label(pair.B), 13), changes[i], klInterval(pair.Low, pair.High), style.Render(word), chunks,
+			shortenVariant(p.label(pair.A), 13), shortenVariant(p.label(pair.B), 13), changes[i], klInterval(pair.Low, pair.High), style.Render(string(verdict)), chunks,
 		})
 		if pair.A == p.at || pair.B == p.at {
 			said = append(said, klSentence(r.Setup, pair))

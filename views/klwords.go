@@ -107,22 +107,7 @@ func klInterval(lo, hi float64) string {
 	return "[" + klChange(lo) + ", " + klChange(hi) + "]"
 }
 
-// klVerdict says in a word how B stands to A.
-func klVerdict(p *yardstick.Pair) string {
-	switch {
-	case p.Equal:
-		return "equal"
-	case !isNumber(p.Low) || !isNumber(p.High):
-		return "no interval"
-	case p.High < 0:
-		return "better"
-	case p.Low > 0:
-		return "worse"
-	}
-	return "not told apart"
-}
-
-// klSentence says it in a sentence.
+// klSentence says in a sentence how B stands to A.
 func klSentence(s *yardstick.Setup, p *yardstick.Pair) string {
 	if p.A < 0 || p.A >= len(s.Candidates) || p.B < 0 || p.B >= len(s.Candidates) {
 		return ""
@@ -138,12 +123,12 @@ func klSentence(s *yardstick.Setup, p *yardstick.Pair) string {
 		lo, hi = -p.High, -p.Low
 	}
 	within := by + " [" + klFigure(lo) + ", " + klFigure(hi) + "]"
-	switch verdict := klVerdict(p); verdict {
-	case "equal":
+	switch verdict := p.Verdict(); verdict {
+	case yardstick.Equal:
 		return fmt.Sprintf("%s and %s are equal in every position, bit for bit, %s.", a, b, over)
-	case "better", "worse":
+	case yardstick.Better, yardstick.Worse:
 		return fmt.Sprintf("%s is %s than %s by %s nats a token, lower in %s of %s.", b, verdict, a, within, thousands(p.Wins), plural(p.Chunks, "chunk"))
-	case "no interval":
+	case yardstick.Undecided:
 		return fmt.Sprintf("%s against %s: %s nats a token; %s there is no interval.", b, a, klChange(p.DKL), over)
 	}
 	return fmt.Sprintf("%s and %s are not told apart: %s %s nats a token, %s.", b, a, klChange(p.DKL), klInterval(p.Low, p.High), over)
@@ -165,12 +150,12 @@ func (c *KLCompared) words() string {
 
 // sentence says what the change of KL is worth.
 func (c *KLCompared) sentence() string {
-	switch klVerdict(&c.Pair) {
-	case "equal":
+	switch c.Pair.Verdict() {
+	case yardstick.Equal:
 		return "KL to the reference is the same in every position"
-	case "better":
+	case yardstick.Better:
 		return "KL to the reference falls " + c.words()
-	case "worse":
+	case yardstick.Worse:
 		return "KL to the reference rises " + c.words()
 	}
 	return "KL to the reference cannot be told apart: " + c.words()

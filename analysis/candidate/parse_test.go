@@ -51,6 +51,7 @@ func TestFolderOfAVariantsName(t *testing.T) {
 
 // No spec makes a panic, and every refusal is one line.
 func FuzzParse(f *testing.F) {
+	f.Chdir(f.TempDir()) // a spec may be a path: none leads out of an empty folder
 	ref, err := Open(f.Context(), "demo", Options{})
 	if err != nil {
 		f.Fatal(err)
@@ -59,9 +60,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
-		if strings.ContainsAny(spec, "./\\") || exists(spec) {
-			t.Skip()
-		}
+		spec = strings.NewReplacer("/", "_", "\\", "_").Replace(spec)
 		c, err := Parse(t.Context(), ref, spec, Options{})
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\r\n") && !strings.ContainsAny(spec, "\r\n") {

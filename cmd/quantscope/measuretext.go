@@ -19,20 +19,18 @@ func itoa(id int32) string { return strconv.Itoa(int(id)) }
 
 // pairSentence says how b stands to a.
 func pairSentence(a, b string, p *yardstick.Pair) string {
-	if p.Equal {
+	over := counted(p.Chunks, "chunk", "chunks")
+	switch p.Verdict() {
+	case yardstick.Equal:
 		return fmt.Sprintf("%s equals %s at every position", b, a)
-	}
-	if math.IsNaN(p.DKL) || math.IsNaN(p.Low) || math.IsNaN(p.High) {
+	case yardstick.Undecided:
 		return fmt.Sprintf("%s and %s are not compared: %s", b, a, p.Why)
+	case yardstick.Better:
+		return fmt.Sprintf("%s is better than %s by %s [%s, %s] nats a token, on %d of %s", b, a, nats(-p.DKL), nats(-p.High), nats(-p.Low), p.Wins, over)
+	case yardstick.Worse:
+		return fmt.Sprintf("%s is worse than %s by %s [%s, %s] nats a token, better on %d of %s", b, a, nats(p.DKL), nats(p.Low), nats(p.High), p.Wins, over)
 	}
-	over := fmt.Sprintf("over %s", counted(p.Chunks, "chunk", "chunks"))
-	switch {
-	case p.High < 0:
-		return fmt.Sprintf("%s is better than %s by %s [%s, %s] nats a token, on %d of %s", b, a, nats(-p.DKL), nats(-p.High), nats(-p.Low), p.Wins, counted(p.Chunks, "chunk", "chunks"))
-	case p.Low > 0:
-		return fmt.Sprintf("%s is worse than %s by %s [%s, %s] nats a token, better on %d of %s", b, a, nats(p.DKL), nats(p.Low), nats(p.High), p.Wins, counted(p.Chunks, "chunk", "chunks"))
-	}
-	return fmt.Sprintf("%s and %s are not told apart: %s [%s, %s] nats a token, %s", b, a, nats(p.DKL), nats(p.Low), nats(p.High), over)
+	return fmt.Sprintf("%s and %s are not told apart: %s [%s, %s] nats a token, over %s", b, a, nats(p.DKL), nats(p.Low), nats(p.High), over)
 }
 
 // printMeasure prints a measurement as plain text.
