@@ -2,6 +2,7 @@ package yardstick
 
 import (
 	"errors"
+	"slices"
 
 	"quantscope/analysis/model"
 )
@@ -104,6 +105,15 @@ func (m *measurement) budget(longest int) (tokens int, err error) {
 		tokens = min(tokens, b.Tokens)
 	}
 	return tokens, nil
+}
+
+// bound gives a pass of the reference alone the memory that it has beside others.
+func (m *measurement) bound(o *model.Options) {
+	for i, run := range m.runs {
+		if slices.Contains(run, 0) {
+			m.budgets[i].Apply(o)
+		}
+	}
 }
 
 // wantedTokens is how many tokens go through the layers together where memory does

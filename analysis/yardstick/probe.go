@@ -124,7 +124,7 @@ func (m *measurement) probe(ctx context.Context) ([]Probe, error) {
 	g := &inputs{most: most, of: map[model.Place]*sample{}}
 	sums := map[probeAt]*probeSum{}
 	var failed error
-	_, err = model.Run(ctx, ref.spec, []model.Source{own}, chunks, model.Options{
+	o := model.Options{
 		Set: m.set, Threads: m.threads, BF16: ref.bf16,
 		Input: func(_ int, p model.Place, x []float32, n int) { g.take(p, x, n) },
 		Done: func(_, layer int) {
@@ -134,7 +134,9 @@ func (m *measurement) probe(ctx context.Context) ([]Probe, error) {
 			clear(g.of)
 		},
 		NonFinite: func(int, int, *model.NonFiniteError) error { return failed },
-	})
+	}
+	m.bound(&o)
+	_, err = model.Run(ctx, ref.spec, []model.Source{own}, chunks, o)
 	if err = cmp.Or(failed, err); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"quantscope/analysis/model"
 	"quantscope/quant/topology"
@@ -47,21 +48,27 @@ func (m *measurement) again(ctx context.Context, s *Sanity) error {
 	if err != nil {
 		return err
 	}
-	changed := &nudged{Source: other}
+	changed := &nudged{Source: other, at: &nudge{}}
 	sources := []model.Source{ref.src, changed}
 	if m.first == nil { // the reference went through no pass: it does so twice
 		again, err := ref.own.Source()
 		if err != nil {
 			return err
 		}
-		sources = append(sources, alone{again})
+		sources = append(sources, again)
 	}
-	out, err := model.Run(ctx, ref.spec, sources, [][]int32{ids}, model.Options{
+	o := model.Options{
 		Set: m.set, Threads: m.threads, BF16: ref.bf16,
 		NonFinite: func(int, int, *model.NonFiniteError) error { return nil },
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", ref.label, err)
+	}
+	m.bound(&o)
+	var out []model.Hidden
+	for _, src := range sources { // one after the other: they share nothing, and each has the memory of one
+		h, err := model.Run(ctx, ref.spec, []model.Source{src}, [][]int32{ids}, o)
+		if err != nil {
+			return fmt.Errorf("%s: %w", ref.label, err)
+		}
+		out = append(out, h[0])
 	}
 	s.Norms = out[0].RMS
 	before := m.first
@@ -78,7 +85,7 @@ func (m *measurement) again(ctx context.Context, s *Sanity) error {
 }
 
 func (s *Sanity) say(c *nudged) string {
-	return s.again() + "; " + s.grown() + fmt.Sprintf("; one changed weight (%s) moved %s", c.what, map[bool]string{true: "the logits", false: "no logit"}[s.Moved])
+	return s.again() + "; " + s.grown() + fmt.Sprintf("; one changed weight (%s) moved %s", c.at.what, map[bool]string{true: "the logits", false: "no logit"}[s.Moved])
 }
 
 func (s *Sanity) again() string {
@@ -92,9 +99,6 @@ func (s *Sanity) grown() string {
 	return fmt.Sprintf("the residual stream goes from %.3g at the embeddings to %.3g at most and %.3g after the last layer",
 		s.Norms[0], slices.Max(s.Norms), s.Norms[len(s.Norms)-1])
 }
-
-// alone is a source that shares nothing with others.
-type alone struct{ model.Source }
 
 // moved says whether the control's last logits differ from the reference's.
 func (m *measurement) moved(ctx context.Context, out []model.Hidden, changed model.Source) (bool, error) {
@@ -123,16 +127,39 @@ func equalBits(a, b []float32) bool {
 // of the first norm that is asked for.
 type nudged struct {
 	model.Source
+	at *nudge
+}
+
+// nudge is which weight is changed, for all handles of a source.
+type nudge struct {
+	sync.Mutex
 	place model.Place
 	param string
 	what  string
 }
 
+// Fork implements model.Forker.
+func (n *nudged) Fork() model.Source {
+	f, ok := n.Source.(model.Forker)
+	if !ok {
+		return nil
+	}
+	if s := f.Fork(); s != nil {
+		return &nudged{s, n.at}
+	}
+	return nil
+}
+
 // Vector implements model.Source.
 func (n *nudged) Vector(ctx context.Context, p model.Place, param string) ([]float32, error) {
 	v, err := n.Source.Vector(ctx, p, param)
-	if err != nil || p.Kind != topology.Norm || len(v) == 0 || n.what != "" && (p != n.place || param != n.param) {
+	if err != nil || p.Kind != topology.Norm || len(v) == 0 {
 		return v, err
+	}
+	n.at.Lock()
+	defer n.at.Unlock()
+	if n.at.what != "" && (p != n.at.place || param != n.at.param) {
+		return v, nil
 	}
 	v = slices.Clone(v)
 	most := 0
@@ -141,8 +168,8 @@ func (n *nudged) Vector(ctx context.Context, p model.Place, param string) ([]flo
 			most = i
 		}
 	}
-	n.place, n.param = p, param
-	n.what = fmt.Sprintf("%s, channel %d", p, most)
+	n.at.place, n.at.param = p, param
+	n.at.what = fmt.Sprintf("%s, channel %d", p, most)
 	v[most] *= 1.125
 	if v[most] == 0 {
 		v[most] = 0.125
