@@ -31,7 +31,8 @@ type Options struct {
 	// matrices that a server fuses, or "tensor". "" is the former for an export,
 	// else the latter.
 	GlobalScale string
-	Part        Part           // of the checkpoint; the zero value is all of it
+	Part        Part // of the checkpoint; the zero value is all of it
+	Calibration CalibrationOptions
 	Export      *ExportOptions // nil: nothing is written but the session
 }
 

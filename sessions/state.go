@@ -93,6 +93,9 @@ const (
 	EventYard      EventKind = "yard"  // a measurement of KL divergence began: its setup
 	EventScore     EventKind = "score" // one chunk was scored under all candidates
 	EventYardEnd   EventKind = "yardend"
+	EventCalib     EventKind = "calib" // a calibrated run of a variant began: its setup
+	EventUnit      EventKind = "unit"  // one layer of it is done: counts of tokens, what was traded
+	EventCalibEnd  EventKind = "calibend"
 )
 
 // Event is one line of the session's log. Variant and Tensor are -1 where the
@@ -130,6 +133,7 @@ type Progress struct {
 	BytesPerSec   float64 // source bytes quantized, counted once a variant
 	WeightsPerSec float64 // weights quantized, counted once a variant
 	ETASeconds    float64 // 0 where it is not known
+	Calibrating   Calibrating
 }
 
 // Meta is what a session says about its origin.
@@ -159,9 +163,11 @@ type State struct {
 	Exports  []ExportRef // checkpoints that runs wrote, in order
 	Audits   []*Audit    // looks at the scales of checkpoints, in order; not changed once they are here
 	Yards    []*Yard     // measurements of KL divergence, in order
-	Progress Progress
-	LastSeq  int64
-	LastUS   int64
+	// Calibrations are runs of calibrated variants, in order.
+	Calibrations []*Calibration
+	Progress     Progress
+	LastSeq      int64
+	LastUS       int64
 }
 
 // Batch is what changed since the last one.
@@ -175,6 +181,9 @@ type Batch struct {
 	YardsBegun      []YardBegun
 	YardChunks      []YardChunk // in order, none lost
 	YardsEnded      []YardEnded
+	CalibsBegun     []CalibBegun
+	CalibsDone      []CalibDone // in order, none lost
+	CalibsEnded     []CalibEnded
 	Progress        Progress
 	LastSeq, LastUS int64
 	Closed          bool // nothing will follow
@@ -200,6 +209,7 @@ func (s *State) Apply(b Batch) {
 	s.Exports = append(s.Exports, b.Exports...)
 	s.Audits = append(s.Audits, b.Audits...)
 	s.applyYards(b)
+	s.applyCalibrations(b)
 	s.Progress = b.Progress
 	s.LastSeq = max(s.LastSeq, b.LastSeq)
 	s.LastUS = max(s.LastUS, b.LastUS)
@@ -211,6 +221,7 @@ func (s *State) Clone() *State {
 	c.Variants = slices.Clone(s.Variants)
 	c.Log = slices.Clone(s.Log)
 	c.Exports, c.Audits, c.Yards = slices.Clone(s.Exports), slices.Clone(s.Audits), cloneYards(s.Yards)
+	c.Calibrations = cloneCalibrations(s.Calibrations)
 	c.Records = make([][]Record, len(s.Records))
 	for i, r := range s.Records {
 		c.Records[i] = slices.Clone(r)

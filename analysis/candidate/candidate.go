@@ -15,6 +15,8 @@ import (
 
 	"quantscope/analysis/model"
 	"quantscope/kernels"
+	"quantscope/quant/codes"
+	"quantscope/quant/method"
 	"quantscope/quant/tokenizer"
 	"quantscope/quant/topology"
 )
@@ -28,6 +30,7 @@ const (
 	GGUF       Kind = "gguf"
 	Variant    Kind = "variant" // made on the fly from the reference
 	Recipe     Kind = "recipe"  // the same, from a recipe file
+	Codes      Kind = "codes"   // a folder of codes that calibration chose
 	Mixed      Kind = "mixed"   // of two others: kept tensors, another's head or body
 )
 
@@ -55,7 +58,8 @@ type Candidate struct {
 	Effective     string  // what really is presented: the variant's canonical name, the formats of a checkpoint
 	Fallbacks     []Fallback
 	Findings      []Finding
-	Baseline      string // of a calibrated variant: the spec of its round-to-nearest baseline; "" for others
+	Baseline      string // of a variant: the spec that differs from it in nothing but how codes are chosen; "" for others
+	Calibrated    string // on what a calibrated one was: corpus, tokens, SHA-256 in a line; "" for others
 
 	source func() (model.Source, error)
 	close  func() error
@@ -98,6 +102,10 @@ type Options struct {
 	// Digest is the SHA-256 over the bytes of the files of the model at a path, and
 	// something that is not "" of the embedded one. Without it candidates have no Content.
 	Digest func(ctx context.Context, path string) (string, error)
+	// Calibrate makes the codes of a calibrated variant of ref, or finds those that
+	// were made before. Without it a calibrated variant is refused; a folder of codes
+	// that is named is opened in any case.
+	Calibrate func(ctx context.Context, ref *Candidate, v method.Variant, targets string) (*codes.Store, error)
 	// Export finds the newest whole export of a session file: where it lies.
 	// Without it a spec that ends in .qscope is refused.
 	Export func(ctx context.Context, session string) (dir string, err error)

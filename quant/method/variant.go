@@ -19,7 +19,12 @@ type Variant struct {
 	BitsPerWeight float64  // with the scales of whole groups; what is stored once a tensor is in Bytes
 	Multipliers   []string // labels of kernels.Tap.Multipliers, in order
 
-	Spec kernels.Spec // what the kernels are asked for
+	Spec kernels.Spec // what the kernels are asked for; its method chooses the parameters of a group
+
+	// What the variant reads beside the weights.
+	Importance bool // second moments of the inputs, for the method imatrix
+	GPTQ       bool // their Hessian: errors move on to columns that are still to be coded
+	ActOrder   bool // columns in the order of the Hessian's diagonal; groups stay where they are
 }
 
 // Measure quantizes a matrix and returns its tap record.
