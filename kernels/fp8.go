@@ -25,7 +25,7 @@ func init() {
 
 // beginFP8 begins a pass. The scale of a whole tensor is both Pass.Global and
 // the one entry of Output.Scales, which goes with the first chunk.
-func beginFP8(s Set, f Format, spec Spec, e Element, _, cols int, amax float32) (passImpl, error) {
+func beginFP8(s Set, f Format, spec Spec, e Element, _, cols int, amax float32, _ []float32) (passImpl, error) {
 	conv := fp8Chooser(spec.Convention)
 	size, _ := quantizers[f.Name].stored(f, spec.Convention)
 	p := s.beginBlocks(f, e, cols, conv.rule(), conv, size, 0)

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,7 @@ func init() {
 		quantizers[f.Name] = quantizer{
 			conventions: []Convention{Own, CT32, CT},
 			methods:     []string{"rtn", "range"},
+			weighted:    []string{imatrix},
 			labels:      int4Labels,
 			stored:      int4Stored,
 			begin:       beginInt4,
@@ -23,8 +25,11 @@ func init() {
 
 // int4Labels are the bins of Tap.Multipliers.
 func int4Labels(method string) []string {
-	if method == "range" {
+	switch method {
+	case "range":
 		return RangeLabels()
+	case imatrix:
+		return slices.Clone(stepRatioLabels)
 	}
 	return []string{"1.0"}
 }
@@ -45,7 +50,10 @@ func int4Stored(f Format, c Convention) (scale, beside int) {
 	return scale, 1
 }
 
-func beginInt4(s Set, f Format, spec Spec, e Element, _, cols int, _ float32) (passImpl, error) {
+func beginInt4(s Set, f Format, spec Spec, e Element, _, cols int, _ float32, importance []float32) (passImpl, error) {
+	if importance != nil {
+		return nil, errNotYet
+	}
 	chooser := &int4Chooser{conv: spec.Convention, symmetric: f.MinBits == 0, search: spec.Method == "range", rangeError: s.blocks.rangeError}
 	chooser.rule = int4Rule(chooser.conv, chooser.symmetric)
 	scale, beside := int4Stored(f, spec.Convention)

@@ -1,13 +1,26 @@
 package kernels
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 func init() {
 	quantizers["mxfp4"] = quantizer{
 		conventions: []Convention{CT32, CT, ModelOpt},
 		methods:     []string{"rtn"},
-		stored:      func(Format, Convention) (int, int) { return 1, 0 },
-		begin: func(s Set, f Format, spec Spec, e Element, _, cols int, _ float32) (passImpl, error) {
+		weighted:    []string{imatrix},
+		labels: func(method string) []string {
+			if method == imatrix {
+				return slices.Clone(exponentLabels)
+			}
+			return []string{"1.0"}
+		},
+		stored: func(Format, Convention) (int, int) { return 1, 0 },
+		begin: func(s Set, f Format, spec Spec, e Element, _, cols int, _ float32, importance []float32) (passImpl, error) {
+			if importance != nil {
+				return nil, errNotYet
+			}
 			rule := ruleE2M1
 			if spec.Convention == ModelOpt {
 				rule = ruleE2M1Down

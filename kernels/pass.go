@@ -12,7 +12,7 @@ import (
 type Spec struct {
 	Format     string     // a name in the table of formats
 	Convention Convention // whose arithmetic; one that Conventions lists for the format
-	Method     string     // how codes and scales are chosen: one that Methods lists for the format; "" is rtn
+	Method     string     // how codes and scales are chosen: one that Methods or Weighted lists for the format; "" is the first
 	// Global is the stored second-level or tensor scale to use, where the format
 	// has one; 0 takes it from the matrix.
 	Global float32
@@ -27,8 +27,8 @@ func Conventions(format string) []Convention {
 	return nil
 }
 
-// Methods lists the methods of a format, rtn first; none for a format without
-// a quantizer.
+// Methods lists the methods of a format that read nothing but its weights, the
+// plain one first; none for a format without a quantizer.
 func Methods(format string) []string {
 	if q, ok := quantizers[format]; ok {
 		return slices.Clone(q.methods)
@@ -40,7 +40,7 @@ func Methods(format string) []string {
 // in order; none for what cannot be made.
 func MultiplierLabels(format, method string) []string {
 	q, ok := quantizers[format]
-	if !ok || !slices.Contains(q.methods, method) {
+	if !ok || !slices.Contains(q.methods, method) && !slices.Contains(q.weighted, method) {
 		return nil
 	}
 	if q.labels == nil {
@@ -90,11 +90,13 @@ type passImpl interface {
 type quantizer struct {
 	conventions []Convention
 	methods     []string
+	weighted    []string                     // methods that need importance
 	labels      func(method string) []string // of Tap.Multipliers; nil where there is one choice, 1.0
 	// stored says how large a scale and what stands beside it are under a
 	// convention, in bytes.
 	stored func(f Format, c Convention) (scale, beside int)
-	begin  func(s Set, f Format, spec Spec, e Element, rows, cols int, amax float32) (passImpl, error)
+	// begin: importance is that of the columns under a method of weighted, else nil.
+	begin func(s Set, f Format, spec Spec, e Element, rows, cols int, amax float32, importance []float32) (passImpl, error)
 	// needsAmax says that begin wants the largest magnitude of the whole matrix.
 	needsAmax bool
 	multiple  int // rows that a chunk must be a multiple of, unless it is the last
@@ -112,9 +114,18 @@ func init() {
 	quantizers["nvfp4"] = quantizer{
 		conventions: []Convention{ModelOpt, ModelOptStatic, CT32, CT},
 		methods:     methods,
-		labels:      func(m string) []string { return NVFP4Method(slices.Index(methods, m)).Labels() },
-		stored:      func(Format, Convention) (int, int) { return 1, 0 },
-		begin: func(s Set, _ Format, spec Spec, e Element, _, cols int, amax float32) (passImpl, error) {
+		weighted:    []string{imatrix},
+		labels: func(m string) []string {
+			if m == imatrix { // like a sweep it tries all scales
+				return NVFP4Sweep.Labels()
+			}
+			return NVFP4Method(slices.Index(methods, m)).Labels()
+		},
+		stored: func(Format, Convention) (int, int) { return 1, 0 },
+		begin: func(s Set, _ Format, spec Spec, e Element, _, cols int, amax float32, importance []float32) (passImpl, error) {
+			if importance != nil {
+				return nil, errNotYet
+			}
 			m := NVFP4Method(slices.Index(methods, spec.Method))
 			if err := checkGlobal(spec.Global, spec.Convention); err != nil {
 				return nil, err
@@ -142,8 +153,8 @@ func (spec *Spec) check() (quantizer, Format, error) {
 	if spec.Method == "" {
 		spec.Method = q.methods[0]
 	}
-	if !slices.Contains(q.methods, spec.Method) {
-		return q, f, fmt.Errorf("%s: method %q: %w (known: %s)", spec.Format, spec.Method, ErrUnsupported, strings.Join(q.methods, ", "))
+	if known := slices.Concat(q.methods, q.weighted); !slices.Contains(known, spec.Method) {
+		return q, f, fmt.Errorf("%s: method %q: %w (known: %s)", spec.Format, spec.Method, ErrUnsupported, strings.Join(known, ", "))
 	}
 	if !slices.Contains(q.conventions, spec.Convention) {
 		known := make([]string, len(q.conventions))
@@ -172,11 +183,23 @@ func (s Set) AbsMax(m Matrix) (float32, error) {
 }
 
 // Begin begins a quantization. amax is the largest finite magnitude of the
-// whole matrix where NeedsAmax says so, else it is not looked at.
+// whole matrix where NeedsAmax says so, else it is not looked at. A method that
+// weighs errors is ErrNeedsImportance here: BeginWeighted begins it.
 func (s Set) Begin(spec Spec, e Element, rows, cols int, amax float32) (*Pass, error) {
+	return s.begin(spec, e, rows, cols, amax, nil, false)
+}
+
+// begin is Begin and, weighted, BeginWeighted, whose importance was checked.
+func (s Set) begin(spec Spec, e Element, rows, cols int, amax float32, importance []float32, weighted bool) (*Pass, error) {
 	q, f, err := spec.check()
 	if err != nil {
 		return nil, err
+	}
+	switch weighs := slices.Contains(q.weighted, spec.Method); {
+	case weighs && !weighted:
+		return nil, fmt.Errorf("%s: method %q: %w", spec.Format, spec.Method, ErrNeedsImportance)
+	case weighted && !weighs:
+		return nil, fmt.Errorf("%s: method %q weighs nothing: %w", spec.Format, spec.Method, ErrUnsupported)
 	}
 	if e.Size() == 0 {
 		return nil, fmt.Errorf("%s: %v as a source: %w (known: bf16, f16, f32)", spec.Format, e, ErrUnsupported)
@@ -190,7 +213,7 @@ func (s Set) Begin(spec Spec, e Element, rows, cols int, amax float32) (*Pass, e
 	if math.IsNaN(float64(amax)) || math.IsInf(float64(amax), 0) || amax < 0 {
 		return nil, fmt.Errorf("%s: largest magnitude %v: %w", spec.Format, amax, ErrRange)
 	}
-	impl, err := q.begin(s.orReference(), f, spec, e, rows, cols, amax)
+	impl, err := q.begin(s.orReference(), f, spec, e, rows, cols, amax, importance)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.Format, err)
 	}

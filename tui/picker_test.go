@@ -25,8 +25,8 @@ func everyVariant() Options {
 // The variants of the session stand before those that can be added, which stand
 // by kind of format; every one is offered once.
 func TestVariantsAreOfferedByFormat(t *testing.T) {
-	d := drive(t, newFakeRun(demoState()), everyVariant(), 120, 60)
-	d.Press("v").Sees("in this session", "NVFP4: ", "MXFP4: ", "FP8: ", "int4: ", "fp8-block128            8.002 bits")
+	d := drive(t, newFakeRun(demoState()), everyVariant(), 120, 90)
+	d.Press("v").Sees("in this session", "NVFP4: ", "MXFP4: ", "FP8: ", "int4: ", "fp8-block128               8.002 bits")
 	d.Misses("others", " more ─")
 	screen := d.Screen()
 	order := []string{"in this session", "nvfp4+mse_ge1 ", "NVFP4: ", "nvfp4+sweep ", "MXFP4: ", "mxfp4 ", "FP8: ", "fp8-channel ", "int4: ", "int4-g128+range ", "int4-channel-sym+range "}

@@ -82,7 +82,7 @@ func TestParseRefuses(t *testing.T) {
 		say []string
 	}{
 		"":                       {ErrSpec, []string{"FILE.gguf", "int4-g128@linear"}},
-		"nvfp5":                  {method.ErrUnknown, []string{`"nvfp5"`, "known variants: nvfp4, nvfp4+mse", "known forms: ref"}},
+		"nvfp5":                  {method.ErrUnknown, []string{`"nvfp5"`, "known variants: nvfp4[+mse|", "known forms: ref"}},
 		"nvfp4+best":             {method.ErrUnknown, []string{`"best"`, "known for nvfp4: rtn, mse"}},
 		"bf16":                   {method.ErrUnsupported, []string{"bf16"}},
 		"nvfp4@none.such":        {ErrSpec, []string{"none.such", "nearest: "}},

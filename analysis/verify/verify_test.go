@@ -19,7 +19,7 @@ import (
 func variantsOf(t testing.TB, layout string) []string {
 	t.Helper()
 	var out []string
-	for _, h := range method.Known() {
+	for _, h := range method.Plain() {
 		v, err := method.Parse(h.Name)
 		if err != nil {
 			t.Fatal(err)

@@ -67,7 +67,7 @@ func (f benchFlags) options() (speed.Options, error) {
 	names := f.variants
 	if names == "" {
 		all := make([]string, 0, 32)
-		for _, h := range method.Known() {
+		for _, h := range method.Plain() {
 			all = append(all, h.Name)
 		}
 		names = strings.Join(all, ",")

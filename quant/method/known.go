@@ -1,6 +1,7 @@
 package method
 
 import (
+	"slices"
 	"strings"
 
 	"quantscope/kernels"
@@ -10,6 +11,7 @@ import (
 type Help struct {
 	Name        string
 	Description string
+	Calibrated  bool // it reads what goes into a matrix: calibration text is needed
 }
 
 // schemes are those with a quantizer, in the order in which they are offered:
@@ -27,43 +29,76 @@ var descriptions = map[string]string{
 	"nvfp4+mse_ge1": "the same from 1.0 to 1.5: clips nothing beyond the rounding of the scale",
 	"nvfp4+sweep":   "of all 126 block scales the one with the least squared error: the optimum, and slow",
 	"nvfp4+4over6":  "the largest magnitude goes to 6 or to 4, whichever has less error",
+	"nvfp4+imatrix": "of all 126 block scales the one with the least error weighed by the inputs' second moments",
+	"mxfp4+imatrix": "the power of two with the least error weighed by the inputs' second moments",
 }
 
-// rangeDescription is the method range, whose name comes with every int4 scheme.
-const rangeDescription = "; of 33 ranges from all of it to 0.6 the one with the least error to the power of 2.4"
+// What methods whose names come with more than one scheme do.
+const (
+	rangeDescription   = "; of 33 ranges from all of it to 0.6 the one with the least error to the power of 2.4"
+	imatrixDescription = "; the range with the least error weighed by the inputs' second moments"
+	gptqDescription    = "the inputs' Hessian moves each weight's error on to those that come after it; goes with every method that chooses a scale"
+	actDescription     = "the same, columns with the largest inputs first; groups stay where they are"
+)
 
-// Known lists the variants that can be had, with a line on each.
+// Known lists the variants that can be had, with a line on each: every scheme
+// with all that choose its parameters, then gptq once a scheme, though it goes
+// with each of them.
 func Known() []Help {
 	var help []Help
 	for _, scheme := range schemes {
-		for _, m := range kernels.Methods(scheme) {
-			h := Help{Name: variantName(scheme, m)}
+		for _, m := range choosers(scheme) {
+			h := Help{Name: variantName(scheme, m), Calibrated: m == imatrix}
 			if h.Description = descriptions[h.Name]; h.Description == "" {
 				if f, err := kernels.FormatByName(scheme); err == nil {
 					h.Description = f.Description
 				}
-				if m == "range" {
+				switch m {
+				case "range":
 					h.Description += rangeDescription
+				case imatrix:
+					h.Description += imatrixDescription
 				}
 			}
 			help = append(help, h)
+		}
+		if movesErrors(scheme) {
+			help = append(help,
+				Help{Name: variantName(scheme, gptq), Description: gptqDescription, Calibrated: true},
+				Help{Name: variantName(scheme, gptq) + "+" + act, Description: actDescription, Calibrated: true})
 		}
 	}
 	return help
 }
 
-func knownNames() string {
-	known := Known()
-	names := make([]string, len(known))
-	for i, h := range known {
-		names[i] = h.Name
-	}
-	return strings.Join(names, ", ")
+// Plain lists the known variants that are made from weights alone.
+func Plain() []Help {
+	return slices.DeleteFunc(Known(), func(h Help) bool { return h.Calibrated })
 }
 
-// variantName is canonical: round to nearest is what a bare scheme means.
+// knownNames says in one line what Known lists in many.
+func knownNames() string {
+	var text strings.Builder
+	var moving []string
+	for _, scheme := range schemes {
+		if text.Len() > 0 {
+			text.WriteString(", ")
+		}
+		text.WriteString(scheme)
+		if more := choosers(scheme)[1:]; len(more) > 0 {
+			text.WriteString("[+" + strings.Join(more, "|+") + "]")
+		}
+		if kind, _, _ := strings.Cut(scheme, "-"); movesErrors(scheme) && !slices.Contains(moving, kind) {
+			moving = append(moving, kind)
+		}
+	}
+	text.WriteString("; +gptq or +gptq+act behind those of " + strings.Join(moving, ", "))
+	return text.String()
+}
+
+// variantName is canonical: the first method is what a bare scheme means.
 func variantName(scheme, method string) string {
-	if method == rtn {
+	if method == chooser(scheme) {
 		return scheme
 	}
 	return scheme + "+" + method

@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	const variants = "nvfp4, nvfp4+mse, nvfp4+mse_ge1, nvfp4+sweep, nvfp4+4over6, mxfp4, int4-g128, int4-g128+range, int4-g128-sym, int4-g128-sym+range, fp8, fp8-channel, fp8-block128, int4-g64"
+	const variants = "nvfp4[+mse|+mse_ge1|+sweep|+4over6|+imatrix], mxfp4[+imatrix], int4-g128[+range|+imatrix], int4-g128-sym[+range|+imatrix], fp8, fp8-channel, fp8-block128, int4-g64"
 	for _, c := range []struct {
 		name    string
 		reason  error
@@ -60,10 +60,18 @@ func TestParseRefuses(t *testing.T) {
 		{"NVFP4", ErrUnknown, []string{`"NVFP4"`, variants}},
 		{"bf16", ErrUnsupported, []string{`"bf16"`, variants}},
 		{"f32+range", ErrUnsupported, []string{`"f32"`, variants}},
-		{"int4-g128+gptq", ErrUnknown, []string{`"gptq"`, "known for int4-g128: rtn, range"}},
-		{"mxfp4+mse", ErrUnknown, []string{`"mse"`, "known for mxfp4: rtn"}},
+		{"int4-g128+awq", ErrUnknown, []string{`"awq"`, "known for int4-g128: rtn, range, imatrix, gptq, act)"}},
+		{"mxfp4+mse", ErrUnknown, []string{`"mse"`, "known for mxfp4: rtn, imatrix, gptq, act)"}},
+		{"fp8+gptq", ErrNotFor, []string{`"gptq" is not for fp8`, "4-bit codes", "(known for fp8: rtn)"}},
+		{"fp8-channel+gptq+act", ErrNotFor, []string{"fp8-channel"}},
+		{"fp8-block128+imatrix", ErrNotFor, []string{`"imatrix" is not for fp8-block128`, "nothing to weigh"}},
+		{"int4-g128+act", ErrIncomplete, []string{`"act" needs gptq`, "int4-g128+gptq+act"}},
+		{"nvfp4+act+mse", ErrIncomplete, []string{"nvfp4+gptq+act"}},
+		{"nvfp4+mse+imatrix", ErrConflict, []string{"mse and imatrix"}},
+		{"int4-g128+gptq+range+imatrix", ErrConflict, []string{"range and imatrix"}},
+		{"int4-g128+gptq+gptq", ErrDuplicate, []string{`"gptq"`}},
+		{"nvfp4+gptq+act+act", ErrDuplicate, []string{`"act"`}},
 		{"int4-g128+range+rtn", ErrConflict, []string{"range and rtn"}},
-		{"nvfp4+gptq", ErrUnknown, []string{`"gptq"`, "rtn, mse, mse_ge1, sweep, 4over6"}},
 		{"nvfp4+", ErrUnknown, []string{`""`, "rtn, mse"}},
 		{"nvfp4+mse+", ErrUnknown, []string{`""`}},
 		{"nvfp4+mse+sweep", ErrConflict, []string{"mse and sweep"}},
@@ -122,10 +130,19 @@ func TestKnown(t *testing.T) {
 		seen[h.Name] = true
 	}
 	for _, f := range kernels.Formats() {
-		for _, m := range kernels.Methods(f.Name) {
+		for _, m := range choosers(f.Name) {
 			if !seen[variantName(f.Name, m)] {
 				t.Errorf("%s+%s is not offered", f.Name, m)
 			}
+		}
+	}
+	for _, h := range Known() {
+		v, err := Parse(h.Name)
+		if err != nil || v.Calibrated() != h.Calibrated {
+			t.Errorf("%+v: calibrated %v", h, v.Calibrated())
+		}
+		if plain := slices.Contains(Plain(), h); plain == h.Calibrated {
+			t.Errorf("%s is among the plain: %v", h.Name, plain)
 		}
 	}
 }
@@ -165,7 +182,7 @@ func TestConventions(t *testing.T) {
 func TestMeasureEveryVariant(t *testing.T) {
 	m := matrix(8, 256, func(i int) float32 { return float32(math.Sin(float64(i*i)) * math.Exp(math.Sin(float64(i)))) })
 	rel := map[string]float64{}
-	for _, h := range Known() {
+	for _, h := range Plain() {
 		v, err := Parse(h.Name)
 		if err != nil {
 			t.Fatal(err)

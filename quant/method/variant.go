@@ -6,6 +6,7 @@
 package method
 
 import (
+	"fmt"
 	"math"
 
 	"quantscope/kernels"
@@ -13,9 +14,9 @@ import (
 
 // Variant is a scheme with its methods.
 type Variant struct {
-	Name          string // canonical: nvfp4, nvfp4+mse_ge1, …
-	Scheme        string // a name in the table of formats
-	Methods       []string
+	Name          string   // canonical: nvfp4, nvfp4+mse_ge1, …
+	Scheme        string   // a name in the table of formats
+	Methods       []string // the chooser, then imatrix, gptq and act where they go with it
 	BitsPerWeight float64  // with the scales of whole groups; what is stored once a tensor is in Bytes
 	Multipliers   []string // labels of kernels.Tap.Multipliers, in order
 
@@ -27,13 +28,17 @@ type Variant struct {
 	ActOrder   bool // columns in the order of the Hessian's diagonal; groups stay where they are
 }
 
-// Measure quantizes a matrix and returns its tap record.
+// Measure quantizes a matrix and returns its tap record. A calibrated variant is
+// ErrNeedsCalibration.
 func (v Variant) Measure(set kernels.Set, m kernels.Matrix) (kernels.Tap, error) {
 	return v.pass(set, m, nil)
 }
 
 // pass quantizes a matrix that is whole in memory.
 func (v Variant) pass(set kernels.Set, m kernels.Matrix, out *kernels.Output) (kernels.Tap, error) {
+	if v.Calibrated() {
+		return kernels.Tap{}, fmt.Errorf("variant %q: %w", v.Name, ErrNeedsCalibration)
+	}
 	amax := float32(0)
 	if v.Spec.NeedsAmax() {
 		var err error

@@ -1,0 +1,120 @@
+package method
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"quantscope/kernels"
+)
+
+func TestParseCalibrated(t *testing.T) {
+	for _, c := range []struct {
+		name, canonical, baseline string
+		methods                   string
+		importance, gptq, act     bool
+		labels                    int
+	}{
+		{"int4-g128+gptq", "int4-g128+gptq", "int4-g128", "rtn gptq", false, true, false, 1},
+		{"int4-g128+rtn+gptq", "int4-g128+gptq", "int4-g128", "rtn gptq", false, true, false, 1},
+		{"int4-g128+gptq+act", "int4-g128+gptq+act", "int4-g128", "rtn gptq act", false, true, true, 1},
+		{"int4-g128+act+gptq", "int4-g128+gptq+act", "int4-g128", "rtn gptq act", false, true, true, 1},
+		{"int4-g128+gptq+range", "int4-g128+range+gptq", "int4-g128+range", "range gptq", false, true, false, 16},
+		{"int4-g64-sym+act+range+gptq", "int4-g64-sym+range+gptq+act", "int4-g64-sym+range", "range gptq act", false, true, true, 16},
+		{"int4-channel+imatrix", "int4-channel+imatrix", "int4-channel", "imatrix", true, false, false, 16},
+		{"nvfp4+gptq+mse_ge1", "nvfp4+mse_ge1+gptq", "nvfp4+mse_ge1", "mse_ge1 gptq", false, true, false, 6},
+		{"nvfp4+imatrix", "nvfp4+imatrix", "nvfp4", "imatrix", true, false, false, 16},
+		{"nvfp4+gptq+imatrix", "nvfp4+imatrix+gptq", "nvfp4", "imatrix gptq", true, true, false, 16},
+		{"mxfp4+imatrix+act+gptq", "mxfp4+imatrix+gptq+act", "mxfp4", "imatrix gptq act", true, true, true, 16},
+		{"mxfp4+gptq", "mxfp4+gptq", "mxfp4", "rtn gptq", false, true, false, 1},
+	} {
+		v, err := Parse(c.name)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		methods := strings.Fields(c.methods)
+		if v.Name != c.canonical || !cmp.Equal(v.Methods, methods) || v.Spec.Method != methods[0] || v.Importance != c.importance || v.GPTQ != c.gptq ||
+			v.ActOrder != c.act || !v.Calibrated() || v.NeedsHessian() != c.gptq || len(v.Multipliers) != c.labels {
+			t.Errorf("%s: %+v", c.name, v)
+		}
+		b := v.Baseline()
+		if want, err := Parse(c.baseline); err != nil || !cmp.Equal(b, want) {
+			t.Errorf("%s has the baseline %s: %s", c.name, c.baseline, cmp.Diff(want, b))
+		}
+		if b.Calibrated() || !cmp.Equal(b.Baseline(), b) {
+			t.Errorf("%s: the baseline %s has a baseline", c.name, b.Name)
+		}
+	}
+	v, err := Parse("nvfp4+imatrix+gptq")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err = v.WithConvention(kernels.CT); err != nil {
+		t.Fatal(err)
+	}
+	v.Spec.Global = 3
+	if got, want := v.Baseline().Spec, (kernels.Spec{Format: "nvfp4", Convention: kernels.CT, Method: "rtn", Global: 3}); got != want {
+		t.Errorf("the baseline's spec is %+v", got)
+	}
+}
+
+// However methods are ordered, a variant has one name, and that name is it.
+func TestNamesAreCanonical(t *testing.T) {
+	known := Known()
+	rapid.Check(t, func(t *rapid.T) {
+		scheme := rapid.SampledFrom(schemes).Draw(t, "scheme")
+		names := rapid.SliceOfDistinct(rapid.SampledFrom(append(methodsFor(scheme), "mse", imatrix, gptq, act)), rapid.ID).Draw(t, "methods")
+		v, err := Parse(strings.Join(append([]string{scheme}, names...), "+"))
+		if err != nil {
+			for _, e := range []error{ErrUnknown, ErrNotFor, ErrIncomplete, ErrConflict} {
+				if errors.Is(err, e) {
+					return
+				}
+			}
+			t.Fatal(err)
+		}
+		again, err := Parse(v.Name)
+		if err != nil || !cmp.Equal(v, again) {
+			t.Fatalf("%v: %s", err, cmp.Diff(v, again))
+		}
+		slices.Reverse(names)
+		again, err = Parse(strings.Join(append([]string{scheme}, names...), "+"))
+		if err != nil || !cmp.Equal(v, again) {
+			t.Fatalf("backwards: %v: %s", err, cmp.Diff(v, again))
+		}
+		at := func(name string) bool { return slices.ContainsFunc(known, func(h Help) bool { return h.Name == name }) }
+		if !at(v.Baseline().Name) {
+			t.Fatalf("the baseline %s is not offered", v.Baseline().Name)
+		}
+	})
+}
+
+// Nothing is made in place of what needs inputs.
+func TestCalibratedVariantsDoNotFallBack(t *testing.T) {
+	m := matrix(2, 256, func(i int) float32 { return float32(i%7) - 3 })
+	n := 0
+	for _, h := range Known() {
+		v, err := Parse(h.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !v.Calibrated() {
+			continue
+		}
+		n++
+		if _, err := v.Measure(kernels.Reference(), m); !errors.Is(err, ErrNeedsCalibration) || !strings.Contains(err.Error(), v.Name) {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+		if _, _, err := v.MeasureRows(kernels.Reference(), m); !errors.Is(err, ErrNeedsCalibration) {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+	if n == 0 {
+		t.Error("no calibrated variant is known")
+	}
+}
