@@ -52,17 +52,17 @@ type wave struct {
 	from Source
 }
 
-// waves shares the experts that have rows out to as many bytes of weights as a
+// waves shares the experts that have rows, and are wanted, out to as many bytes of weights as a
 // wave may have.
-func (r *run) waves(m *MoE, g *routing) []wave {
-	limit := r.o.Wave
+func (r *run) waves(l *Layer, g *routing) []wave {
+	m, limit := l.MoE, r.o.Wave
 	if limit <= 0 {
 		limit = defaultWave
 	}
 	most := max(int(min(limit/max(expertBytes(r.spec, m), 1), int64(m.Experts))), 1)
 	var out []wave
 	for e := range m.Experts {
-		if g.count(e) == 0 {
+		if g.count(e) == 0 || !r.wantsExpert(l, e) {
 			continue
 		}
 		if k := len(out); k == 0 || len(out[k-1].e) == most {
@@ -110,11 +110,12 @@ func (x *experts) back(w *wave, keep bool) {
 // ascending order for each row, so that the sum does not depend on threads or on
 // waves.
 func (r *run) experts(ctx context.Context, b *body, x *experts) error {
-	m, h := b.l.MoE, r.spec.Hidden
-	r.out = grow(r.out, r.rows*h)
-	clear(r.out)
-	g := r.routing(m)
-	waves := r.waves(m, &g)
+	if !r.look {
+		r.out = grow(r.out, r.rows*r.spec.Hidden)
+		clear(r.out)
+	}
+	g := r.routing(b.l.MoE)
+	waves := r.waves(b.l, &g)
 	lends := len(waves) == 1
 	if !lends {
 		x.rd.lent = nil
@@ -183,7 +184,9 @@ func (r *run) some(b *body, w *wave, g *routing, from, to, rows int) error {
 		}
 		at += n
 	}
-	r.wave = grow(r.wave, rows*h)
+	if !r.look {
+		r.wave = grow(r.wave, rows*h)
+	}
 	err := r.each(len(jobs), r.o.Input == nil && len(jobs) >= r.o.Threads, func(k int, s *scratch) error {
 		j := jobs[k]
 		e := w.e[j.i]
@@ -191,12 +194,16 @@ func (r *run) some(b *body, w *wave, g *routing, from, to, rows int) error {
 		for i, t := range g.rows[g.first[e]+j.from:][:j.n] {
 			copy(s.x[i*h:(i+1)*h], r.normed[int(t)*h:])
 		}
-		if err := r.gated(s, m.FeedForward, &w.of[j.i], s.x, j.n, r.wave[j.to*h:(j.to+j.n)*h]); err != nil {
+		var y []float32
+		if !r.look {
+			y = r.wave[j.to*h : (j.to+j.n)*h]
+		}
+		if err := r.gated(s, m.FeedForward, &w.of[j.i], s.x, j.n, y); err != nil {
 			return fmt.Errorf("expert %d: %w", e, err)
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil || r.look {
 		return err
 	}
 	parts := max(min(r.o.Threads, r.rows/64), 1)

@@ -22,7 +22,7 @@ func NewHead(ctx context.Context, spec *Spec, src Source, o Options) (*Head, err
 	h := &Head{r: r, s: r.worker(0, r.o.Threads)}
 	rd := reader{ctx: ctx, spec: spec, src: src}
 	var err error
-	if h.norm, err = rd.vector(Place{Kind: topology.Norm, Layer: -1, Expert: -1, Projection: "norm"}, "weight", spec.Hidden); err != nil {
+	if h.norm, err = rd.finalNorm(); err != nil {
 		return nil, err
 	}
 	h.w, err = rd.linear(HeadPlace(src), spec.Vocab, spec.Hidden)

@@ -20,7 +20,10 @@ func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error
 	}
 	err := r.each(len(r.tiles), r.parallel, func(i int, s *scratch) error {
 		t := &r.tiles[i]
-		rows := x[t.first*h:][:t.n*h]
+		rows, err := r.begin(ctx, s, t, x)
+		if err != nil {
+			return err
+		}
 		y, err := r.attention(s, b, t, rows)
 		if err != nil {
 			return err
@@ -34,7 +37,7 @@ func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error
 		s.normed = grow(s.normed, t.n*h)
 		r.norm(s, b.l.Norm, s.normed, rows, b.preMLP, t.n)
 		s.y = grow(s.y, t.n*h)
-		if err := r.gated(s, b.l.MLP, &b.mlp, s.normed, t.n, s.y); err != nil {
+		if err := r.gated(s, b.l.MLP, &b.mlp, s.normed, t.n, s.y); err != nil || r.look {
 			return err
 		}
 		r.finish(s, b, rows, s.y, t)
@@ -51,6 +54,12 @@ func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error
 	}
 	return r.each(len(r.tiles), r.parallel, func(i int, s *scratch) error {
 		t := &r.tiles[i]
+		if r.look {
+			if m.Shared > 0 {
+				return r.gated(s, FeedForward{m.Shared, m.Act}, &b.shared, r.normed[t.first*h:][:t.n*h], t.n, nil)
+			}
+			return nil
+		}
 		y := r.out[t.first*h:][:t.n*h]
 		if m.Shared > 0 {
 			s.y = grow(s.y, t.n*h)
@@ -91,11 +100,14 @@ const (
 
 func gatedRows(inner int) int { return max(wideBytes/8/max(inner, 1), fewRows) }
 
-// gated writes a gated MLP of n rows of x to y.
+// gated writes a gated MLP of n rows of x to y; in a look it ends before down.
 func (r *run) gated(s *scratch, f FeedForward, g *gated, x []float32, n int, y []float32) (err error) {
 	h := r.spec.Hidden
 	r.hook(g.gate.at, x, n)
 	r.hook(g.up.at, x, n)
+	if r.look && !r.wants(g.down.at) {
+		return nil
+	}
 	for at, some := 0, 0; at < n; at += some {
 		some = min(gatedRows(f.Inner), n-at)
 		part := x[at*h:][:some*h]
@@ -111,6 +123,9 @@ func (r *run) gated(s *scratch, f FeedForward, g *gated, x []float32, n int, y [
 			r.round(gate)
 		})
 		r.hook(g.down.at, s.gate, some)
+		if r.look {
+			continue
+		}
 		if _, err = r.apply(s, g.down, s.gate, some, y[at*h:(at+some)*h]); err != nil {
 			return err
 		}

@@ -45,6 +45,12 @@ type run struct {
 	chosen            []int32
 	weights           []float32
 	squares           []float64
+
+	// In a look the hidden states stay as they are: a tile's begin as a copy, or as
+	// rowsOf makes them, and what no input is made of is not computed.
+	look   bool
+	rowsOf func(ctx context.Context, s *scratch, t *tile, x []float32) error
+	want   func(Place) bool // whose inputs are asked for; nil: of all maps
 }
 
 // scratch is the memory of one goroutine that works on tiles.
@@ -53,7 +59,7 @@ type scratch struct {
 	heads   []*headScratch
 
 	normed, q, k, v, mixed, y, gate, up, x []float32
-	low, both, rope, wide                  []float32
+	low, both, rope, wide, rows            []float32
 }
 
 func newRun(spec *Spec, o Options, seqs []sequence) *run {
@@ -192,7 +198,7 @@ func (s *scratch) share(n, width int, f func(from, to int)) {
 }
 
 func (r *run) hook(p Place, x []float32, n int) {
-	if r.o.Input != nil {
+	if r.o.Input != nil && r.wants(p) {
 		r.o.Input(r.candidate, p, x, n)
 	}
 }
