@@ -16,6 +16,7 @@ import (
 	"quantscope/analysis/model"
 	"quantscope/kernels"
 	"quantscope/quant/codes"
+	"quantscope/quant/export"
 	"quantscope/quant/method"
 	"quantscope/quant/tokenizer"
 	"quantscope/quant/topology"
@@ -60,12 +61,17 @@ type Candidate struct {
 	Findings      []Finding
 	Baseline      string // of a variant: the spec that differs from it in nothing but how codes are chosen; "" for others
 	Calibrated    string // on what a calibrated one was: corpus, tokens, SHA-256 in a line; "" for others
+	Added         bool   // nobody asked for it: the baseline of a calibrated one
 
 	source func() (model.Source, error)
 	close  func() error
 	items  []item    // what the pass reads, tensor by tensor
 	id     *identity // of the weights, where source does not say where they come from
 	codes  *budget   // of what is made of it
+
+	calib   []*codes.Store // of codes that calibration chose, here or in what it is mixed of
+	base    []choice       // of a calibrated one: its baseline
+	globals export.Globals // over what second-level scales are taken
 }
 
 // Share is how much of a candidate is stored in one scheme.

@@ -8,6 +8,7 @@ import (
 
 	"quantscope/analysis/model"
 	"quantscope/kernels"
+	"quantscope/quant/codes"
 	"quantscope/quant/export"
 	"quantscope/quant/method"
 	"quantscope/quant/topology"
@@ -59,7 +60,8 @@ type job struct {
 	at         model.Place
 	rows, cols int
 	v          method.Variant
-	fused      *fused // nil for one without partners
+	from       *codes.Store // that has its codes; nil: they are made
+	fused      *fused       // nil for one without partners
 
 	kept *coded // nil where it is made anew; made.mu
 }
@@ -72,15 +74,18 @@ type fused struct {
 	amax    float32
 }
 
-// choice is a matrix with the variant that it is made by.
+// choice is a matrix with the variant that it is made by, or was.
 type choice struct {
-	m topology.Matrix
-	v method.Variant
+	m      topology.Matrix
+	v      method.Variant
+	from   *codes.Store // that has its codes; nil: they are made
+	digest string       // of those
 }
 
 // newMade plans what is made. Matrices that servers fuse and that are made by one
-// variant share their second-level scale, as exports have it by default.
-func newMade(choices []choice, b *budget, o Options) *made {
+// variant share their second-level scale where globals says so, as exports have it
+// by default.
+func newMade(choices []choice, globals export.Globals, b *budget, o Options) *made {
 	mem := o.Mem
 	if mem == 0 {
 		mem = defaultMem
@@ -91,11 +96,11 @@ func newMade(choices []choice, b *budget, o Options) *made {
 	var order []string
 	for _, c := range choices {
 		at := placeOf(c.m.Role)
-		m.jobs[at] = &job{name: c.m.Name, at: at, rows: c.m.Rows, cols: c.m.Cols, v: c.v}
+		m.jobs[at] = &job{name: c.m.Name, at: at, rows: c.m.Rows, cols: c.m.Cols, v: c.v, from: c.from}
 		if at.Layer >= 0 || at.Kind == topology.Embedding {
 			m.layers[at.Layer] = true
 		}
-		if !export.SharesGlobal(c.v.Scheme) {
+		if c.from != nil || globals == export.PerTensor || !export.SharesGlobal(c.v.Scheme) {
 			continue
 		}
 		if len(byVariant[c.v.Name]) == 0 {
@@ -123,8 +128,11 @@ func (m *made) code(ctx context.Context, raw model.Source, j *job, room func(n i
 	m.mu.Lock()
 	kept := j.kept
 	m.mu.Unlock()
-	if kept != nil {
+	switch {
+	case kept != nil:
 		return kept, nil
+	case j.from != nil:
+		return m.stored(ctx, j)
 	}
 	defer raw.Release()
 	amax, err := m.amax(ctx, raw, j)
@@ -163,15 +171,20 @@ func (m *made) code(ctx context.Context, raw model.Source, j *job, room func(n i
 		return nil, fmt.Errorf("candidate: %s: %w", j.name, err)
 	}
 	if keep {
-		m.mu.Lock()
-		if j.kept == nil {
-			j.kept = c
-		} else { // another pass was there first
-			m.budget.take(-size)
-		}
-		m.mu.Unlock()
+		m.keep(j, c)
 	}
 	return c, nil
+}
+
+// keep lets codes stay, for which memory was taken.
+func (m *made) keep(j *job, c *coded) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if j.kept != nil { // another pass was there first
+		m.budget.take(-c.size())
+		return
+	}
+	j.kept = c
 }
 
 // amax is the magnitude that a fused matrix's global scale is taken from; 0 for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"quantscope/analysis/model"
@@ -127,7 +128,7 @@ func newMixture(own, other *Candidate, label string, head bool, takes func(param
 		Label: label, Spec: own.Spec, Path: own.Path, Kind: Mixed, Topology: own.Topology, Arch: own.Arch,
 		Tokenizer: own.Tokenizer, TokenizerErr: own.TokenizerErr, TokenizerID: own.TokenizerID, Identity: own.Identity,
 		Fallbacks: own.Fallbacks, Findings: own.Findings,
-		source: m.source,
+		source: m.source, calib: append(slices.Clip(own.calib), other.calib...),
 	}
 	c.Content = madeOf([]string{own.Content, other.Content}, func(w io.Writer) {
 		fmt.Fprintf(w, "%t\n", head)

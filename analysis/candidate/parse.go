@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/codes"
 	"quantscope/quant/demo"
 	"quantscope/quant/method"
 	"quantscope/quant/tokenizer"
@@ -18,17 +19,19 @@ import (
 var ErrSpec = errors.New("candidate")
 
 // forms are what a SPEC may be.
-const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, FILE.qscope, a folder, FILE.safetensors, FILE.gguf, demo"
+const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, FILE.qscope, a folder of a checkpoint or of codes, FILE.safetensors, FILE.gguf, demo"
 
 // Parse opens what a SPEC names, against the reference ref:
 //
 //	[LABEL=]SPEC      SPEC is one of
 //	ref               the reference itself
 //	VARIANT[@TARGETS] made on the fly: nvfp4+mse, int4-g128@linear; TARGETS is default, linear
-//	                  (all linear maps of the decoder layers), all (and head and embedding) or patterns
+//	                  (all linear maps of the decoder layers), all (and head and embedding) or patterns;
+//	                  a calibrated one, int4-g128+gptq, is what Options.Calibrate makes or finds
 //	FILE.yaml         a recipe, made on the fly
 //	FILE.qscope       the newest whole export of a session
-//	FOLDER, FILE.safetensors, FILE.gguf
+//	FOLDER            of a checkpoint, or of the codes that calibration of ref chose
+//	FILE.safetensors, FILE.gguf
 //
 // A folder that is called as a variant is stands as ./nvfp4. An unknown SPEC is refused with the known forms.
 func Parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candidate, error) {
@@ -82,8 +85,12 @@ func parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candid
 		return nil, fmt.Errorf("%w %q: says no targets behind @ (known: default, linear, all, or patterns)", ErrSpec, spec)
 	}
 	switch {
+	case err == nil && v.Calibrated():
+		return newCalibrated(ctx, ref, v, strings.TrimSpace(targets), o)
 	case err == nil:
 		return newVariant(ref, v, targets, o)
+	case codes.IsStore(spec):
+		return openCodes(ctx, ref, spec, o)
 	case exists(spec):
 		return openBeside(ctx, ref, spec, o)
 	case strings.ContainsAny(name, `/\`):

@@ -1,12 +1,15 @@
 package candidate
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"quantscope/analysis/model"
+	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/export"
 	"quantscope/quant/method"
 	"quantscope/quant/recipe"
 )
@@ -23,9 +26,9 @@ func newVariant(ref *Candidate, v method.Variant, targets string, o Options) (*C
 	}
 	choices := make([]choice, len(matrices))
 	for i, m := range matrices {
-		choices[i] = choice{m, v}
+		choices[i] = choice{m: m, v: v}
 	}
-	c, err := makeOf(ref, choices, o)
+	c, err := makeOf(ref, choices, export.Shared, o)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +48,7 @@ func newVariant(ref *Candidate, v method.Variant, targets string, o Options) (*C
 // makeOf is a candidate whose matrices are made of the reference's as chosen.
 // Matrices that the forward pass does not read are left out; those that cannot be
 // stored as asked stay as they are, with the reason.
-func makeOf(ref *Candidate, choices []choice, o Options) (*Candidate, error) {
+func makeOf(ref *Candidate, choices []choice, globals export.Globals, o Options) (*Candidate, error) {
 	c := &Candidate{
 		Path: ref.Path, Topology: ref.Topology, Arch: ref.Arch,
 		Tokenizer: ref.Tokenizer, TokenizerErr: ref.TokenizerErr, TokenizerID: ref.TokenizerID, Identity: ref.Identity,
@@ -87,14 +90,24 @@ func makeOf(ref *Candidate, choices []choice, o Options) (*Candidate, error) {
 			Message: fmt.Sprintf("%d matrices have rows that are no whole blocks: measured with a short last block, which no layout of exports can store", short),
 		})
 	}
-	m := newMade(taken, ref.codes, o)
+	m := newMade(taken, globals, ref.codes, o)
 	c.setInventory(items)
 	c.Effective = strings.Join(m.names(), ", ")
 	c.Content = madeOf([]string{ref.Content}, func(w io.Writer) {
 		for _, ch := range taken {
 			fmt.Fprintf(w, "%q %q\n", ch.m.Name, ch.v.Name)
+			if ch.from != nil {
+				fmt.Fprintf(w, "%s\n", ch.digest)
+			}
+			if k := kernels.Conventions(ch.v.Scheme); len(k) > 0 && ch.v.Spec.Convention != k[0] {
+				fmt.Fprintf(w, "%s\n", ch.v.Spec.Convention)
+			}
+		}
+		if globals != export.Shared {
+			fmt.Fprintf(w, "%s\n", globals)
 		}
 	})
+	c.globals = globals
 	c.source = func() (model.Source, error) { return newOverlay(ref, m) }
 	return c.identified(), nil
 }
@@ -122,6 +135,9 @@ func parseRecipe(ref *Candidate, path string, o Options) (*Candidate, error) {
 		g := recipe.Group{Scheme: scheme, Methods: methods}
 		v, err := method.Parse(g.Variant())
 		variants[g.Variant()] = v
+		if err == nil && v.Calibrated() {
+			err = errors.New(v.Name + " is calibrated, and recipes are made on the fly: name the folder of codes that quantize leaves")
+		}
 		return err
 	})
 	if err != nil {
@@ -148,9 +164,9 @@ func parseRecipe(ref *Candidate, path string, o Options) (*Candidate, error) {
 			left = append(left, Fallback{m.Name, v.Name, strings.ToLower(d), fmt.Sprintf("stored as %s; BF16, F16 and F32 can be quantized", d), int64(m.Rows) * int64(m.Cols)})
 			continue
 		}
-		choices = append(choices, choice{m, v})
+		choices = append(choices, choice{m: m, v: v})
 	}
-	c, err := makeOf(ref, choices, o)
+	c, err := makeOf(ref, choices, export.Shared, o)
 	if err != nil {
 		return nil, &checkpoint.FileError{File: path, Reason: "makes nothing of the reference", Err: err}
 	}

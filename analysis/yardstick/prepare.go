@@ -104,6 +104,7 @@ func party(c *candidate.Candidate) Party {
 		Label: c.Label, Spec: c.Spec, Path: c.Path, Kind: c.Kind, Identity: c.Identity, Content: c.Content, TokenizerID: c.TokenizerID,
 		BitsPerWeight: c.BitsPerWeight, Bytes: c.Bytes, Effective: c.Effective, Schemes: c.Schemes,
 		Fallbacks: c.Fallbacks, Findings: c.Findings, Baseline: -1, Of: -1,
+		Calibrated: c.Calibrated, Added: c.Added,
 	}
 	if c.Arch != nil {
 		p.Vocab = c.Arch.Vocab
@@ -212,6 +213,10 @@ func (s *Setup) addCorpora(ref *candidate.Candidate, cands []*candidate.Candidat
 	if len(corpora) == 0 {
 		return errors.New("yardstick: no corpus to measure on")
 	}
+	calib, err := calibrationTexts(cands, o.Calib)
+	if err != nil {
+		return err
+	}
 	for i, c := range corpora {
 		if slices.ContainsFunc(corpora[:i], func(b *corpus.Corpus) bool { return b.Name == c.Name }) {
 			return fmt.Errorf("yardstick: two corpora are named %s", c.Name)
@@ -238,7 +243,7 @@ func (s *Setup) addCorpora(ref *candidate.Candidate, cands []*candidate.Candidat
 		if scored == 0 {
 			return fmt.Errorf("corpus %s: none of its %d chunks has a token to predict", c.Name, len(c.Chunks))
 		}
-		if err := disjoint(c, o.Calib); err != nil {
+		if err := disjoint(c, calib); err != nil {
 			return err
 		}
 		s.Corpora = append(s.Corpora, CorpusRef{

@@ -48,6 +48,8 @@ type Party struct {
 	Baseline      int                  `json:"baseline"`                 // index of its round-to-nearest baseline, -1 where there is none
 	Of            int                  `json:"of"`                       // a row of attribution: the candidate that it is derived from, -1 else
 	Vocab         int                  `json:"vocab"`                    // columns of its logits
+	Calibrated    string               `json:"calibrated,omitempty"`     // on what, in a line; "" of one that was not
+	Added         bool                 `json:"added,omitempty"`          // as the baseline of a calibrated candidate, where nobody asked for it
 	Part          string               `json:"part,omitempty"`           // of a row of attribution: the group that alone is the candidate's; such rows are summed
 	Derived       string               `json:"derived,omitempty"`        // what was done to that: keep REGEX, head from LABEL, body from LABEL
 	Tokenizer     string               `json:"tokenizer_note,omitempty"` // how its tokenizer differs from the reference's; "" where it does not

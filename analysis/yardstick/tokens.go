@@ -2,6 +2,7 @@ package yardstick
 
 import (
 	"fmt"
+	"slices"
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
@@ -76,6 +77,24 @@ func SameTokens(a, b []int32) error {
 		return fmt.Errorf("%w at position %d: %d tokens against %d", ErrTokens, min(len(a), len(b)), len(a), len(b))
 	}
 	return nil
+}
+
+// calibrationTexts are those given and those that candidates say they were
+// calibrated on, each once.
+func calibrationTexts(cands []*candidate.Candidate, given []*corpus.Corpus) ([]*corpus.Corpus, error) {
+	all := slices.Clone(given)
+	for _, c := range cands {
+		own, err := c.CalibrationTexts()
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range own {
+			if !slices.ContainsFunc(all, func(o *corpus.Corpus) bool { return o.SHA256 == k.SHA256 && len(o.Chunks) == len(k.Chunks) }) {
+				all = append(all, k)
+			}
+		}
+	}
+	return all, nil
 }
 
 // disjoint refuses a corpus that shares text with what somebody was calibrated on.
