@@ -14,20 +14,21 @@ type Calibration struct {
 
 // CalibrationSetup says what is calibrated, and on what.
 type CalibrationSetup struct {
-	Variant     int                 `json:"variant"`
-	Corpus      string              `json:"corpus"` // name
-	CorpusSHA   string              `json:"corpusSHA"`
-	Chunks      int                 `json:"chunks"`
-	Tokens      int64               `json:"tokens"`
-	Damp        float64             `json:"damp"`
-	Only        []string            `json:"only,omitempty"`
-	Inputs      string              `json:"inputs"` // sequential, or the identity of a saved calibration
-	Codes       string              `json:"codes"`  // folder
-	Units       []string            `json:"units"`  // that it will do
-	Rank        calibrate.RankBound `json:"rank"`
-	Program     string              `json:"program"`
-	KernelSet   string              `json:"kernelSet"`
-	ParamsOfAll int64               `json:"params"`
+	Variant      int                 `json:"variant"`
+	Corpus       string              `json:"corpus"`                 // name
+	CorpusSource string              `json:"corpusSource,omitempty"` // file, or demo
+	CorpusSHA    string              `json:"corpusSHA"`
+	Chunks       int                 `json:"chunks"`
+	Tokens       int64               `json:"tokens"`
+	Damp         float64             `json:"damp"`
+	Only         []string            `json:"only,omitempty"`
+	Inputs       string              `json:"inputs"` // sequential, or the identity of a saved calibration
+	Codes        string              `json:"codes"`  // folder
+	Units        []string            `json:"units"`  // that it will do
+	Rank         calibrate.RankBound `json:"rank"`
+	Program      string              `json:"program"`
+	KernelSet    string              `json:"kernelSet"`
+	ParamsOfAll  int64               `json:"params"`
 }
 
 // CalibUnit is one layer, or the head, that was calibrated.
@@ -119,6 +120,26 @@ func (s *State) applyCalibrations(b Batch) {
 			s.Calibrations[e.Calibration].End = e.End
 		}
 	}
+}
+
+// takeCalib puts what an event says of a calibration into a batch. The event's
+// index must be that of State.Calibrations.
+func (b *Batch) takeCalib(e *stored) {
+	switch {
+	case e.calibSetup != nil:
+		b.CalibsBegun = append(b.CalibsBegun, CalibBegun{Calibration: e.calib, AtUS: e.AtUS, Setup: *e.calibSetup})
+	case e.unit != nil:
+		b.CalibsDone = append(b.CalibsDone, CalibDone{Calibration: e.calib, Unit: *e.unit})
+	case e.calibEnd != nil:
+		b.CalibsEnded = append(b.CalibsEnded, CalibEnded{Calibration: e.calib, End: e.calibEnd})
+	}
+}
+
+// takeCalib brings the state up to date with one event.
+func (s *State) takeCalib(e *stored) {
+	var b Batch
+	b.takeCalib(e)
+	s.applyCalibrations(b)
 }
 
 // cloneCalibrations copies what applyCalibrations changes.

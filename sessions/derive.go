@@ -19,6 +19,7 @@ var schema string
 type inserts struct {
 	event, session, tensor, variant, tap, finding, log *sql.Stmt
 	yard, yardEnd, candidate, corpus, score            *sql.Stmt
+	calib, calibUnit, calibrated, tokens, calibEnd     *sql.Stmt
 }
 
 func values(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
@@ -44,6 +45,12 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 		{&in.candidate, "insert or replace into candidates (yard, id, label, spec, kind, path, identity, effective, bits_per_weight, bytes, floor, baseline, of, derived) values " + values(14)},
 		{&in.corpus, "insert or replace into corpora (yard, id, name, source, sha256, chunks, tokens, bos) values " + values(8)},
 		{&in.score, "insert or replace into scores (yard, candidate, corpus, chunk, seq, positions, finite, nan, infinite, kl, kl_max, kl_reverse, nll, ref_nll, top1) values " + values(15)},
+		{&in.calib, "insert or replace into calibrations (id, seq, variant, state, corpus, sha256, chunks, tokens, needed, damp, only, inputs, codes, units, kernel_set, program, params) values " + values(17)},
+		{&in.calibUnit, "insert or replace into units (calibration, id, unit, seq, again, matrices, seconds) values (?, (select count(*) from units where calibration = ?), ?, ?, ?, ?, ?)"},
+		{&in.calibrated, "insert or replace into calibrated (calibration, tensor, variant, seq, unit, effective, why, chosen, input, tokens, n, rank, cond, damp_share, dead," +
+			" codes, changed, rel2, base_rel2, out2, base_out2, out_rows) values " + values(22)},
+		{&in.tokens, "insert or replace into tokens (calibration, layer, mtp, expert, count, of, top_k) values " + values(7)},
+		{&in.calibEnd, "update calibrations set state = ?, reason = ?, calibrated = ?, changed = ?, fell_back = ?, gate = ? where id = ?"},
 	} {
 		st, err := c.PrepareContext(ctx, s.query)
 		if err != nil {
@@ -56,7 +63,8 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 }
 
 func (in *inserts) close() {
-	for _, s := range []*sql.Stmt{in.event, in.session, in.tensor, in.variant, in.tap, in.finding, in.log, in.yard, in.yardEnd, in.candidate, in.corpus, in.score} {
+	for _, s := range []*sql.Stmt{in.event, in.session, in.tensor, in.variant, in.tap, in.finding, in.log, in.yard, in.yardEnd, in.candidate, in.corpus, in.score,
+		in.calib, in.calibUnit, in.calibrated, in.tokens, in.calibEnd} {
 		if s != nil {
 			_ = s.Close() // frees memory only
 		}
@@ -87,6 +95,19 @@ func (in *inserts) derive(ctx context.Context, e *stored) error {
 		}
 	case EventYardEnd:
 		if _, err := in.yardEnd.ExecContext(ctx, string(e.end.State), e.end.Reason, e.yard); err != nil {
+			return err
+		}
+	case EventCalib:
+		if err := in.putCalibration(ctx, e); err != nil {
+			return err
+		}
+	case EventUnit:
+		if err := in.putUnit(ctx, e); err != nil {
+			return err
+		}
+	case EventCalibEnd:
+		n := e.calibEnd
+		if _, err := in.calibEnd.ExecContext(ctx, string(n.State), n.Reason, n.Calibrated, n.Changed, n.FellBack, n.Gate, e.calib); err != nil {
 			return err
 		}
 	case EventFailed:
@@ -186,7 +207,8 @@ func figureOrNull(f *Figure) any {
 }
 
 // derivedTables are those that rebuild empties and fills anew.
-var derivedTables = []string{"session", "tensors", "variants", "taps", "findings", "log", "yards", "candidates", "corpora", "scores"}
+var derivedTables = []string{"session", "tensors", "variants", "taps", "findings", "log", "yards", "candidates", "corpora", "scores",
+	"calibrations", "units", "calibrated", "tokens"}
 
 // rebuild makes all derived tables and views anew from the events. It brings a
 // file of an older format up to this one, since events are the same in all.

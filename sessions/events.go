@@ -26,6 +26,13 @@ type stored struct {
 	setup *yardstick.Setup
 	chunk *yardstick.Chunk
 	end   *YardEnd
+
+	// Of calib, unit and calibend events: which calibration, as the file numbers
+	// them, and the index in State.Calibrations once calibBook.place has been asked.
+	calib      int
+	calibSetup *CalibrationSetup
+	unit       *CalibUnit
+	calibEnd   *CalibrateEnd
 }
 
 // ofTensor says whether the event is about one tensor. Of such there may be very
@@ -67,6 +74,10 @@ type note struct {
 
 	Yard    *yardJSON    `json:"yard,omitempty"`     // yard
 	YardEnd *yardEndJSON `json:"yard_end,omitempty"` // yardend
+
+	Calib    *calibJSON    `json:"calib,omitempty"`     // calib
+	Unit     *unitJSON     `json:"unit,omitempty"`      // unit
+	CalibEnd *calibEndJSON `json:"calib_end,omitempty"` // calibend
 
 	NaN int64 `json:"nan,omitempty"` // failed: weights that are not finite
 	Inf int64 `json:"inf,omitempty"`
@@ -188,6 +199,8 @@ func decodeEvent(e *stored) error {
 			return err
 		}
 		e.yard = e.note.YardEnd.ID
+	case EventCalib, EventUnit, EventCalibEnd:
+		return decodeCalib(e)
 	case EventFailed:
 		e.rec = failedRecord(e.Variant, e.Tensor, e.note.NaN+e.note.Inf)
 		e.rec.Seq, e.rec.AtUS = e.Seq, e.AtUS

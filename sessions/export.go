@@ -20,7 +20,8 @@ type line struct {
 	seq     int64
 	tap     kernels.Tap // zero where it failed
 	rec     Record
-	failure string // why there are no figures, "" where there are
+	failure string       // why there are no figures, "" where there are
+	trade   *CalibMatrix // of a calibrated variant; nil where none is known
 }
 
 // exportRows is how many measurements an export holds in memory at once.
@@ -57,9 +58,13 @@ func eachLine(ctx context.Context, path string, byName bool, f func(l *line) err
 			slices.SortFunc(order, func(a, b int) int { return strings.Compare(st.Variants[a].Name, st.Variants[b].Name) })
 		}
 		for _, v := range order {
+			trades := st.Trades(v)
 			for t := 0; t < len(st.Tensors); t += exportRows {
 				to := min(t+exportRows, len(st.Tensors))
 				if err := exportSome(ctx, c, st, v, t, seqs[v][t:to], func(l *line) error {
+					if trades != nil {
+						l.trade = trades[l.tensor.ID]
+					}
 					own = f(l)
 					return own
 				}); err != nil {

@@ -60,6 +60,16 @@ type parquetRow struct {
 	Deep             *int64 `parquet:"deep,optional"`
 	SubnormalClipped *int64 `parquet:"subnormal_clipped,optional"`
 
+	Effective *string  `parquet:"effective,optional"` // these nine are null where nothing was to be calibrated
+	Why       *string  `parquet:"why,optional"`
+	Out2      *float64 `parquet:"out2,optional"`
+	BaseOut2  *float64 `parquet:"base_out2,optional"`
+	BaseRel2  *float64 `parquet:"base_rel2,optional"`
+	DampShare *float64 `parquet:"damp_share,optional"`
+	Tokens    *int64   `parquet:"tokens,optional"`
+	Rank      *int64   `parquet:"rank,optional"`
+	Changed   *int64   `parquet:"changed,optional"`
+
 	Depth       []int64 `parquet:"depth,list"`
 	Codes       []int64 `parquet:"codes,list"`
 	Multipliers []int64 `parquet:"multipliers,list"`
@@ -120,6 +130,16 @@ func newParquetRow(l *line) parquetRow {
 	r.Elements, r.Blocks, r.ZeroBlocks, r.NaN, r.Inf = &tap.Elements, &tap.Blocks, &tap.ZeroBlocks, &tap.NaN, &tap.Inf
 	r.ScaleHigh, r.ScaleLow, r.ScaleSubnormal = &tap.ScaleHigh, &tap.ScaleLow, &tap.ScaleSubnormal
 	r.Shallow, r.Deep, r.SubnormalClipped = &tap.Shallow, &tap.Deep, &tap.SubnormalClipped
+	if l.trade != nil {
+		effective, why := l.said()
+		out2, base, rel, damp := float64(l.trade.Out2), float64(l.trade.BaseOut2), float64(l.trade.BaseRel2), float64(l.trade.DampShare)
+		tokens, rank, changed := l.trade.Tokens, int64(l.trade.Rank), l.trade.Changed
+		r.Effective, r.Out2, r.BaseOut2, r.BaseRel2, r.DampShare = &effective, &out2, &base, &rel, &damp
+		r.Tokens, r.Rank, r.Changed = &tokens, &rank, &changed
+		if why != "" {
+			r.Why = &why
+		}
+	}
 	r.Depth, r.Codes, r.Multipliers, r.Scales, r.Errors = tap.Depth[:], tap.Codes[:], tap.Multipliers[:], tap.Scales[:], tap.Errors[:]
 	return r
 }

@@ -19,11 +19,12 @@ type column struct {
 	count  func(l *line) int64
 
 	moments bool // nothing stands there where a record has no moments
+	trade   bool // nothing stands there where nothing was calibrated
 }
 
 // absent says whether a line has nothing in a column.
 func (c *column) absent(l *line) bool {
-	return l.failure != "" || c.moments && !l.tap.HasMoments
+	return l.failure != "" || c.moments && !l.tap.HasMoments || c.trade && l.trade == nil
 }
 
 // columns are the figures of CSV and JSONL, in order.
@@ -65,6 +66,13 @@ var columns = []column{
 	{name: "sum_w", moments: true, figure: func(l *line) float64 { return l.tap.SumW }},
 	{name: "sum_w3", moments: true, figure: func(l *line) float64 { return l.tap.SumW3 }},
 	{name: "sum_w4", moments: true, figure: func(l *line) float64 { return l.tap.SumW4 }},
+	{name: "out2", trade: true, figure: func(l *line) float64 { return float64(l.trade.Out2) }},
+	{name: "base_out2", trade: true, figure: func(l *line) float64 { return float64(l.trade.BaseOut2) }},
+	{name: "base_rel2", trade: true, figure: func(l *line) float64 { return float64(l.trade.BaseRel2) }},
+	{name: "damp_share", trade: true, figure: func(l *line) float64 { return float64(l.trade.DampShare) }},
+	{name: "tokens", trade: true, count: func(l *line) int64 { return l.trade.Tokens }},
+	{name: "rank", trade: true, count: func(l *line) int64 { return int64(l.trade.Rank) }},
+	{name: "changed", trade: true, count: func(l *line) int64 { return l.trade.Changed }},
 }
 
 // histograms are the arrays of JSONL and Parquet.
@@ -146,6 +154,12 @@ func appendJSONL(b []byte, l *line, canonical bool) []byte {
 		b[len(b)-1] = '}'
 		return append(b, '\n')
 	}
+	if l.trade != nil {
+		str("effective", l.trade.Effective)
+		if l.trade.Why != "" {
+			str("why", l.trade.Why)
+		}
+	}
 	for i := range columns {
 		c := &columns[i]
 		if c.absent(l) {
@@ -179,17 +193,18 @@ func appendJSONL(b []byte, l *line, canonical bool) []byte {
 // ExportCSV writes one measurement a row, by variant and tensor, without
 // histograms. Figures come back bit for bit; those that are not finite are NaN,
 // Infinity and -Infinity. A tensor that could not be measured has the reason in
-// the last column and no figures.
+// the last column and no figures; one that was not to be calibrated has nothing in
+// the columns about that.
 func ExportCSV(ctx context.Context, w io.Writer, path string) error {
 	c := csv.NewWriter(w)
 	head := []string{"variant", "tensor", "file", "dtype", "rows", "cols", "kind", "layer", "expert", "projection", "seq", "at_us"}
 	for i := range columns {
 		head = append(head, columns[i].name)
 	}
-	if err := c.Write(append(head, "failed")); err != nil {
+	if err := c.Write(append(head, "effective", "why", "failed")); err != nil {
 		return err
 	}
-	row := make([]string, len(head)+1)
+	row := make([]string, len(head)+3)
 	if err := eachLine(ctx, path, false, func(l *line) error {
 		t := l.tensor
 		n := copy(row, []string{
@@ -206,13 +221,23 @@ func ExportCSV(ctx context.Context, w io.Writer, path string) error {
 				row[n+i] = csvFigure(col.figure(l))
 			}
 		}
-		row[len(row)-1] = l.failure
+		effective, why := l.said()
+		copy(row[len(row)-3:], []string{effective, why, l.failure})
 		return c.Write(row)
 	}); err != nil {
 		return err
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// said is what made a matrix that was to be calibrated, and why that is not what
+// was asked for.
+func (l *line) said() (effective, why string) {
+	if l.trade == nil {
+		return "", ""
+	}
+	return l.trade.Effective, l.trade.Why
 }
 
 // csvID is a number of a layer or expert, empty where there is none.

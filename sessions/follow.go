@@ -26,6 +26,7 @@ type followFeed struct {
 	seq     int64
 	created int64 // microseconds since 1970
 	book    yardBook
+	calibs  calibBook
 	ended   bool
 }
 
@@ -38,6 +39,9 @@ func newFollow(s *savedFeed, l *loaded, clock Clock) *followFeed {
 		e := l.notes[i]
 		if e.Kind == EventYard || e.Kind == EventScore {
 			_ = f.book.place(&e) // it fitted when it was loaded
+		}
+		if e.Kind == EventCalib || e.Kind == EventUnit {
+			_ = f.calibs.place(&e, len(f.tensors))
 		}
 	}
 	f.fold.batch.LastSeq, f.fold.batch.LastUS = l.st.LastSeq, l.st.LastUS
@@ -99,7 +103,7 @@ func (f *followFeed) look(ctx context.Context) (n int, more bool, err error) {
 		e := &events[i]
 		f.seq = e.Seq
 		f.lastSeq.Store(e.Seq)
-		if !e.valid(int(f.variants.Load()), len(f.tensors)) || f.book.place(e) != nil {
+		if !e.valid(int(f.variants.Load()), len(f.tensors)) || f.book.place(e) != nil || f.calibs.place(e, len(f.tensors)) != nil {
 			continue
 		}
 		if e.Kind == EventVariant {

@@ -47,6 +47,8 @@ type joining struct {
 	added    int64    // events that are of neither
 	us       [2]int64
 	known    [][]outcomeKnown // by joined variant and tensor
+	calibs   [2][]int         // by a session's calibration: the joined one
+	ncalibs  int
 	done     int64
 	failed   int64
 }
@@ -92,7 +94,10 @@ func (j *joining) state(a, b *State) *State {
 				out.Log = append(out.Log, e)
 			}
 		}
-		j.last[side], j.seq[side], j.us[side] = s.Progress, s.LastSeq, s.LastUS
+		for _, c := range s.Calibrations {
+			out.Calibrations = append(out.Calibrations, j.calibration(side, c))
+		}
+		j.last[side], j.seq[side], j.us[side] = j.sideProgress(side, s.Progress), s.LastSeq, s.LastUS
 	}
 	if j.note != "" {
 		j.added = 1
@@ -186,6 +191,9 @@ func (j *joining) progress() Progress {
 	p, q := j.last[first], j.last[second]
 	if p.State != RunRunning && (q.State == RunRunning || p.State != RunPaused && q.State == RunPaused) {
 		p, q = q, p
+	}
+	if p.Calibrating.Units == 0 {
+		p.Calibrating = q.Calibrating
 	}
 	p.BytesPerSec += q.BytesPerSec
 	p.WeightsPerSec += q.WeightsPerSec

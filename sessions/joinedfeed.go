@@ -166,7 +166,8 @@ func (f *joinedFeed) take(side joinedSide, b Batch) Batch {
 		out.Exports, out.Audits = b.Exports, b.Audits
 		out.YardsBegun, out.YardChunks, out.YardsEnded = b.YardsBegun, b.YardChunks, b.YardsEnded
 	}
-	j.last[side] = b.Progress
+	j.calibBatch(side, b, &out)
+	j.last[side] = j.sideProgress(side, b.Progress)
 	j.seq[side], j.us[side] = max(j.seq[side], b.LastSeq), max(j.us[side], b.LastUS)
 	f.closed[side] = f.closed[side] || b.Closed
 	out.Progress, out.LastSeq, out.LastUS = j.progress(), j.lastSeq(), max(j.us[first], j.us[second])

@@ -266,15 +266,17 @@ func (l *loaded) finish(lastTap *Record) {
 		lastSettled, st.Progress.Variant = lastTap.Seq, lastTap.Variant
 	}
 	var book yardBook
+	var calibs calibBook
 	kept := l.notes[:0]
 	for _, n := range l.notes {
-		if n.Kind != EventVariant && !n.valid(len(st.Variants), len(st.Tensors)) || book.place(&n) != nil {
+		if n.Kind != EventVariant && !n.valid(len(st.Variants), len(st.Tensors)) || book.place(&n) != nil || calibs.place(&n, len(st.Tensors)) != nil {
 			l.damage.add(n.Seq) // it names what there is not
 			continue
 		}
 		kept = append(kept, n)
 		e := &kept[len(kept)-1]
 		st.takeYard(e)
+		st.takeCalib(e)
 		if e.Kind != EventScore {
 			st.Log = append(st.Log, e.Event)
 		}

@@ -52,7 +52,8 @@ func (m *Mailbox) Post(e Event) {
 	})
 }
 
-// post appends an event with what it says of exports, audits and measurements.
+// post appends an event with what it says of exports, audits, measurements and
+// calibrations.
 func (m *Mailbox) post(e *stored) {
 	if e.setup != nil || e.chunk != nil || e.end != nil {
 		m.add(func() {
@@ -62,6 +63,9 @@ func (m *Mailbox) post(e *stored) {
 		if e.Kind == EventScore {
 			return // no line of the log
 		}
+	}
+	if e.calibSetup != nil || e.unit != nil || e.calibEnd != nil {
+		m.add(func() { m.rest.takeCalib(e) })
 	}
 	if x, a := e.note.Export, e.note.Audit; x != nil || a != nil {
 		m.add(func() {

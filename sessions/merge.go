@@ -133,6 +133,9 @@ func (p *mergePart) load(ctx context.Context) (err error) {
 	if p.meta.Part == nil {
 		return &MergeError{p.path, "it is not of a part of a checkpoint (--part), but of all of it"}
 	}
+	if n := len(p.st.Calibrations); n > 0 {
+		return &MergeError{p.path, fmt.Sprintf("it holds %s, and what is calibrated is calibrated over the whole checkpoint", count(int64(n), "calibration"))}
+	}
 	if n := len(p.st.Tensors); p.meta.Part.First < 0 || p.meta.Part.Whole > maxTensors || p.meta.Part.First > p.meta.Part.Whole-n {
 		return &FileError{Path: p.path, Reason: fmt.Sprintf("is damaged: tensors %d to %d of %d", p.meta.Part.First, p.meta.Part.First+n, p.meta.Part.Whole)}
 	}

@@ -217,6 +217,7 @@ func (f *fold) add(e *stored) {
 		f.batch.Audits = append(f.batch.Audits, a)
 	}
 	f.batch.takeYard(e)
+	f.batch.takeCalib(e)
 	if e.Kind != EventTap && e.Kind != EventTensors && e.Kind != EventScore {
 		f.batch.Events = append(f.batch.Events, e.Event)
 	}

@@ -1,4 +1,4 @@
--- The session file, format 3. docs/session.md says what each column means.
+-- The session file, format 4. docs/session.md says what each column means.
 create table events (
     seq     integer primary key,
     at_us   integer not null,
@@ -157,6 +157,79 @@ create table scores (
     primary key (yard, candidate, corpus, chunk)
 ) without rowid;
 
+create table calibrations (
+    id         integer primary key,
+    seq        integer not null,
+    variant    integer not null,
+    state      text    not null,
+    reason     text,
+    corpus     text    not null,
+    sha256     text    not null,
+    chunks     integer not null,
+    tokens     integer not null,
+    needed     integer not null,
+    damp       real,
+    only       text    not null,
+    inputs     text    not null,
+    codes      text    not null,
+    units      integer not null,
+    kernel_set text    not null,
+    program    text    not null,
+    params     integer not null,
+    calibrated integer,
+    changed    integer,
+    fell_back  integer,
+    gate       text
+);
+
+create table units (
+    calibration integer not null,
+    id          integer not null,
+    unit        text    not null,
+    seq         integer not null,
+    again       integer not null,
+    matrices    integer not null,
+    seconds     real,
+    primary key (calibration, id)
+) without rowid;
+
+create table calibrated (
+    calibration integer not null,
+    tensor      integer not null,
+    variant     integer not null,
+    seq         integer not null,
+    unit        text    not null,
+    effective   text    not null,
+    why         text,
+    chosen      integer not null,
+    input       text    not null,
+    tokens      integer not null,
+    n           integer not null,
+    rank        integer,
+    cond        real,
+    damp_share  real,
+    dead        integer not null,
+    codes       integer not null,
+    changed     integer not null,
+    rel2        real,
+    base_rel2   real,
+    out2        real,
+    base_out2   real,
+    out_rows    integer,
+    primary key (calibration, tensor)
+) without rowid;
+
+create table tokens (
+    calibration integer not null,
+    layer       integer not null,
+    mtp         integer not null,
+    expert      integer not null,
+    count       integer not null,
+    of          integer not null,
+    top_k       integer not null,
+    primary key (calibration, layer, mtp, expert)
+) without rowid;
+
 create view v_taps as
     select v.name as variant_name, t.name as tensor_name, t.kind, t.layer, t.expert, t.projection, t.mtp,
            t.rows, t.cols, t.dtype, p.*
@@ -185,6 +258,12 @@ create view v_kl as
            exp(sum(s.nll * (s.positions - s.nan)) / sum(s.positions - s.nan)) as ppl
     from scores s join candidates c on c.yard = s.yard and c.id = s.candidate
     group by s.yard, c.id;
+
+create view v_calibrated as
+    select v.name as variant_name, t.name as tensor_name, t.kind, t.layer, t.expert, t.projection, t.mtp,
+           c.out2 / c.base_out2 as out_ratio, c.rel2 / c.base_rel2 as weight_ratio,
+           c.changed * 1.0 / c.codes as changed_share, c.*
+    from calibrated c join variants v on v.id = c.variant join tensors t on t.id = c.tensor;
 
 create view v_log as
     select l.seq, l.at_us / 1e6 as seconds, l.kind, v.name as variant_name, t.name as tensor_name, l.message

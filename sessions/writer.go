@@ -228,6 +228,9 @@ func (f *file) ready(ctx context.Context) error {
 		and (select count(distinct seq) from scores) = (select count(*) from events where kind = 'score')
 		and (select count(*) from scores) = (select coalesce(sum(n), 0) from (select (select count(*) from candidates c where c.yard = s.yard) as n from (select distinct yard, seq from scores) s))
 		and not exists (select 1 from yards y where not exists (select 1 from corpora c where c.yard = y.id))
+		and (select count(*) from calibrations) = (select count(*) from events where kind = 'calib')
+		and (select count(*) from units) = (select count(*) from events where kind = 'unit')
+		and (select count(*) from calibrated) = (select coalesce(sum(matrices), 0) from units)
 		and (select count(*) from findings) = (select count(*) from events where kind = 'finding')
 		and (select count(*) from tensors) = (select value from session where key = 'tensors')`
 	var same sql.NullBool

@@ -248,8 +248,41 @@ func TestFormat2IsRead(t *testing.T) {
 		t.Errorf("records have the digest %s, before %s: %v", got, digest, err)
 	}
 	query(t, path, "select user_version || ' ' || (select count(*) from taps) || ' ' || (select count(*) from scores) from pragma_user_version", func(row []driver.Value) {
-		if got := sqlText(row[0]); got != "3 9 18" {
+		if got := sqlText(row[0]); got != "4 9 18" {
 			t.Errorf("format, taps, scores: %s", got)
+		}
+	})
+}
+
+// TestFormat3IsRead: a session from before there were calibrations opens as it is,
+// and a run that goes on with it brings it up to this format.
+func TestFormat3IsRead(t *testing.T) {
+	data, err := os.ReadFile("testdata/format3.qscope")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "old.qscope")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := openState(t, path)
+	if before.Progress.Done != 6 || len(before.Yards) != 1 || len(before.Yards[0].Chunks) != 1 || len(before.Calibrations) != 0 {
+		t.Fatalf("%+v, %d measurements", before.Progress, len(before.Yards))
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(data) {
+		t.Error("opening changes it")
+	}
+	feed, err := Start(t.Context(), Options{Checkpoint: "demo", Session: path, Targets: "*layers.1.*experts.0.*", Variants: []string{"nvfp4", "int4-g128"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := feed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	diffStates(t, before, openState(t, path))
+	query(t, path, "select user_version || ' ' || (select count(*) from taps) || ' ' || (select count(*) from scores) || ' ' || (select count(*) from calibrations) from pragma_user_version", func(row []driver.Value) {
+		if got := sqlText(row[0]); got != "4 6 1 0" {
+			t.Errorf("format, taps, scores, calibrations: %s", got)
 		}
 	})
 }
