@@ -82,6 +82,9 @@ type Calibrating struct {
 	Unit, Step  string // layer 3; looking, factoring, quantizing, passing
 	Done, Units int
 	At, Of      int64 // of the step
+	// TokensPerSec is how fast text goes through layers, 0 where nothing goes; what
+	// is left of the whole is Progress.ETASeconds.
+	TokensPerSec float64
 }
 
 // Trade is the newest of a tensor under a variant.
