@@ -10,8 +10,8 @@ type Moments struct {
 	At   model.Place   // see InputOf
 	N    int           // columns
 	Rows int64         // tokens that were seen
-	Sum2 []float64     // Σx² of each column
-	H    kernels.Dense // Σ x·xᵀ, N×N; empty where it was not asked for
+	Sum2 []float64     // Σx² of each column, in f64 and in the order of the tokens
+	H    kernels.Dense // Σ x·xᵀ, N×N, by SYRK of all rows at once; empty where it was not asked for, and where no token was seen
 }
 
 // Counts are how many tokens each expert of a layer was given, of how many.
@@ -22,10 +22,3 @@ type Counts struct {
 	TopK   int     `json:"topK"`
 	Expert []int64 `json:"expert"`
 }
-
-// InputOf is the input that a linear map reads, named by one place: q, k and v
-// share one (q_a and kv_a in low-rank attention), and so do gate and up. In a layer
-// of experts the router stands for all that read the normed states: gate and up of
-// every expert, over all tokens, and of the shared expert. Every other map has its
-// own: o, q_b, kv_b, and down, of an expert over the tokens routed to it.
-func InputOf(p model.Place, moe bool) model.Place { return p }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sort"
 
 	"quantscope/kernels"
 )
@@ -307,4 +308,15 @@ func (w *Walk) Close() error {
 	w.drop()
 	w.lend.close()
 	return nil
+}
+
+// Where says which chunk, and which of its positions, a row of the layer that
+// comes next is.
+func (w *Walk) Where(row int) (chunk, position int) {
+	seqs := w.seqs()
+	i := sort.Search(len(seqs), func(i int) bool { return seqs[i].first > row }) - 1
+	if i < 0 {
+		return -1, -1
+	}
+	return seqs[i].chunk, row - seqs[i].first
 }
