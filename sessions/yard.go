@@ -62,7 +62,9 @@ type MeasureRequest struct {
 	AsStored   bool     // do not undo orders of rows that differ from the reference's
 	Attribute  bool     // of each candidate also those that have one group of tensors of it alone
 	Targets    string
-	Calib      []string // what candidates were calibrated on: text that is in a corpus too is refused
+	Calib      []string // what candidates were calibrated on, and calibrated variants are: text that is in a corpus too is refused
+	Codes      string   // folder that keeps the codes of calibrated variants; "": the usual one
+	CalibMost  int      // chunks of Calib at most; 0: all
 	Chunk      int      // tokens of a chunk of a text; 0: 512
 	Chunks     int      // at most, of each corpus; 0: all
 	BF16       bool

@@ -175,7 +175,7 @@ func yardKey(s *yardstick.Setup) string {
 	plain := *s
 	plain.Texts, plain.Special, plain.Notes, plain.Seed, plain.Ceiling = nil, nil, nil, 0, 0
 	party := func(p yardstick.Party) yardstick.Party {
-		p.Path, p.Findings, p.Tokenizer = "", nil, ""
+		p.Path, p.Findings, p.Tokenizer, p.Calibrated, p.Added = "", nil, "", "", false
 		return p
 	}
 	plain.Reference = party(s.Reference)

@@ -35,7 +35,8 @@ var (
 )
 
 // open opens the reference at path, and everything else that the request names.
-// Nothing is computed. identity is that which the reference must have; "" for any.
+// Nothing is computed but the codes of calibrated variants that were not made
+// before. identity is that which the reference must have; "" for any.
 func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *parties, err error) {
 	p = &parties{}
 	defer func() {
@@ -44,6 +45,7 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 		}
 	}()
 	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4, Recover: !r.AsStored, Export: newestExport}
+	o.Calibrate = p.calibrate(r)
 	o.Digest = func(ctx context.Context, path string) (string, error) { return yardstick.Digest(ctx, r.Cache, path) }
 	if p.ref, err = candidate.Open(ctx, path, o); err != nil {
 		return p, err
@@ -54,6 +56,11 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	}
 	if len(r.Candidates) == 0 {
 		return p, errors.New("no candidate is named")
+	}
+	if len(r.Calib) > 0 {
+		if p.options.Calib, err = p.texts(ctx, r.Calib, r, true); err != nil {
+			return p, err
+		}
 	}
 	for _, spec := range r.Candidates {
 		c, err := p.parse(ctx, spec, o)
@@ -67,6 +74,9 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	if err := p.derive(ctx, r, o); err != nil {
 		return p, err
 	}
+	if err := p.addBaselines(o); err != nil {
+		return p, err
+	}
 	if r.Base != "" {
 		err = p.openBase(r)
 	} else {
@@ -74,11 +84,6 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	}
 	if err != nil {
 		return p, err
-	}
-	if len(r.Calib) > 0 {
-		if p.options.Calib, err = p.texts(ctx, r.Calib, r, true); err != nil {
-			return p, err
-		}
 	}
 	p.options = yardstick.Options{
 		Set: r.KernelSet, Threads: r.Threads, Mem: r.MemBytes, BF16: r.BF16, Half: r.Half, NoFloor: r.NoFloor, Probe: r.Probe,
@@ -223,6 +228,9 @@ func (p *parties) openBase(r *MeasureRequest) (err error) {
 // texts loads corpora; for evaluation, with none named, the embedded ones.
 func (p *parties) texts(ctx context.Context, names []string, r *MeasureRequest, calib bool) ([]*corpus.Corpus, error) {
 	o := corpus.Options{Tokenizer: p.ref.Tokenizer, Chunk: r.Chunk, Chunks: r.Chunks, Calib: calib}
+	if calib {
+		o.Chunks = r.CalibMost
+	}
 	if p.ref.Arch != nil {
 		o.Vocab = p.ref.Arch.Vocab
 	}

@@ -129,6 +129,13 @@ func BaselineOf(ref, c *Candidate, o Options) (*Candidate, error) {
 	return b, nil
 }
 
+// Presents says whether a candidate is what a spec without a label asks for: as a
+// baseline is named by who is held against it.
+func (c *Candidate) Presents(spec string) bool {
+	return c.Spec == spec || c.Label == spec || strings.HasSuffix(c.Spec, "="+spec) ||
+		c.Kind == Variant && c.Effective == spec // nvfp4+rtn, or targets that all have
+}
+
 // CalibrationTexts are those that the candidate, or what it is mixed of, was
 // calibrated on.
 func (c *Candidate) CalibrationTexts() ([]*corpus.Corpus, error) {

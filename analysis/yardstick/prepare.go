@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
@@ -134,10 +133,7 @@ func (s *Setup) baselines(cands []*candidate.Candidate) error {
 		if c.Baseline == "" {
 			continue
 		}
-		s.Candidates[i].Baseline = slices.IndexFunc(s.Candidates, func(p Party) bool {
-			return p.Spec == c.Baseline || p.Label == c.Baseline || strings.HasSuffix(p.Spec, "="+c.Baseline) ||
-				p.Kind == candidate.Variant && p.Effective == c.Baseline // nvfp4+rtn, or targets that all have
-		})
+		s.Candidates[i].Baseline = slices.IndexFunc(cands, func(b *candidate.Candidate) bool { return b.Presents(c.Baseline) })
 		if s.Candidates[i].Baseline == i {
 			return fmt.Errorf("yardstick: %s is its own baseline", s.Candidates[i].Label)
 		}

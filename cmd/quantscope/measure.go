@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"quantscope/analysis/calibrate"
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/model"
 	"quantscope/analysis/yardstick"
@@ -28,7 +29,8 @@ type measureFlags struct {
 	candidates, corpora, calib                     []string
 	keep, headFrom, bodyFrom, targets, activations string
 	session, cache, mem                            string
-	threads, chunk, chunks, worst                  int
+	threads, chunk, chunks, calibChunks, worst     int
+	codes                                          string
 	seed                                           uint64
 	ceiling                                        float64
 	attribute, half, probe, noFloor, asStored      bool
@@ -48,11 +50,13 @@ token, with intervals, beside the floor of the ruler itself. docs/measure.md say
 each figure means.
 
 SPEC is a variant made on the fly (nvfp4+mse, int4-g128@linear), a recipe file, a
-session's export, a folder or file of safetensors in any layout that is known, or a
-GGUF file; LABEL=SPEC gives it a name. What is measured is kept in a session, and the
-same command goes on where it was.`,
+session's export, a folder or file of safetensors in any layout that is known, a
+GGUF file, or a folder of codes; LABEL=SPEC gives it a name. A calibrated variant
+(int4-g128+gptq) is calibrated first, on --calib, and its baseline is measured beside
+it. What is measured is kept in a session, and the same command goes on where it was.`,
 		Example: `  quantscope measure demo --candidate nvfp4,nvfp4+mse_ge1 --session kl.qscope
   quantscope measure ./Model --candidate ./Model-NVFP4 --candidate Q4=./model-Q4_K_M.gguf --corpus text.txt
+  quantscope measure demo --candidate int4-g128+gptq,int4-g128+range+gptq
   quantscope measure demo --candidate nvfp4@all --keep lm_head.weight --attribute`,
 		Args: exactly(1, "measure takes one reference: a folder, a file or demo"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,7 +66,9 @@ same command goes on where it was.`,
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.candidates, "candidate", nil, "what to measure, once for each: a variant, several variants separated by commas, a recipe, a session, a folder or a file")
 	fl.StringArrayVar(&f.corpora, "corpus", nil, "text, JSON lines, file of ids or embedded corpus to measure on, once for each (default: the demo's five, for the demo's tokenizer)")
-	fl.StringArrayVar(&f.calib, "calib", nil, "what candidates were calibrated on: text that is in a corpus too is refused")
+	fl.StringArrayVar(&f.calib, "calib", nil, "what candidates were calibrated on, and what calibrated variants are: text that is in a corpus too is refused (default: the demo's, for its tokenizer)")
+	fl.IntVar(&f.calibChunks, "calib-chunks", 0, "at most so many chunks of --calib (0: all)")
+	fl.StringVar(&f.codes, "codes", "", "folder that keeps the codes of calibrated variants (default: in the user's cache folder)")
 	fl.StringVar(&f.keep, "keep", "", "of each candidate also a row with these tensors from the reference: GLOB or re:REGEXP, separated by commas")
 	fl.StringVar(&f.headFrom, "head-from", "", "of each candidate also a row with the final norm and head of this SPEC")
 	fl.StringVar(&f.bodyFrom, "body-from", "", "of each candidate also a row with the embedding and layers of this SPEC")
@@ -93,7 +99,7 @@ same command goes on where it was.`,
 // request checks the flags. What they name is opened later.
 func (f *measureFlags) request(reference string) (sessions.MeasureRequest, error) {
 	r := sessions.MeasureRequest{
-		Checkpoint: reference, Corpora: f.corpora, Calib: f.calib, Keep: f.keep, HeadFrom: f.headFrom, BodyFrom: f.bodyFrom,
+		Checkpoint: reference, Corpora: f.corpora, Calib: f.calib, CalibMost: f.calibChunks, Codes: f.codes, Keep: f.keep, HeadFrom: f.headFrom, BodyFrom: f.bodyFrom,
 		Attribute: f.attribute, AsStored: f.asStored, Targets: f.targets, Half: f.half, Probe: f.probe, NoFloor: f.noFloor,
 		Base: f.klBase, BaseOut: f.writeBase, Ceiling: f.ceiling, Seed: f.seed, Chunk: f.chunk, Chunks: f.chunks, Threads: f.threads, Program: version, KernelSet: kernels.Best(),
 	}
@@ -115,8 +121,8 @@ func (f *measureFlags) request(reference string) (sessions.MeasureRequest, error
 		return r, usage(errors.New("--kl-base brings its own texts, so that --corpus cannot be given"))
 	case f.force && f.writeBase == "":
 		return r, usage(errors.New("--force goes with --write-kl-base"))
-	case f.chunk < 0 || f.chunks < 0:
-		return r, usage(fmt.Errorf("--chunk %d, --chunks %d: want 0 or more", f.chunk, f.chunks))
+	case f.chunk < 0 || f.chunks < 0 || f.calibChunks < 0:
+		return r, usage(fmt.Errorf("--chunk %d, --chunks %d, --calib-chunks %d: want 0 or more", f.chunk, f.chunks, f.calibChunks))
 	}
 	switch f.activations {
 	case "f32":
@@ -303,7 +309,7 @@ func measureError(err error) error {
 		return err
 	case errors.As(err, &small):
 		return usage(fmt.Errorf("--mem is too little: one chunk takes %s", formatBytes(small.Need)))
-	case errors.Is(err, sessions.ErrNoCorpus), errors.Is(err, sessions.ErrCorpus), errors.Is(err, sessions.ErrLabel), errors.As(err, &no), errors.Is(err, candidate.ErrSpec):
+	case errors.Is(err, sessions.ErrNoCorpus), errors.Is(err, sessions.ErrCorpus), errors.Is(err, sessions.ErrLabel), errors.Is(err, calibrate.ErrNoText), errors.As(err, &no), errors.Is(err, candidate.ErrSpec):
 		return usage(err)
 	}
 	if exitCode(err) != exitUsage {

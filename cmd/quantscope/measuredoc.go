@@ -122,6 +122,9 @@ type measureRow struct {
 	Fallbacks     []candidate.Fallback `json:"fallbacks"`
 	Findings      []candidate.Finding  `json:"findings"`
 	Baseline      string               `json:"baseline,omitempty"`
+	Gain          *measureGain         `json:"gain,omitempty"`
+	Calibrated    string               `json:"calibrated,omitempty"`
+	Added         bool                 `json:"added,omitempty"`
 	Of            string               `json:"of,omitempty"`
 	Derived       string               `json:"derived,omitempty"`
 	Part          string               `json:"part,omitempty"`
@@ -133,6 +136,16 @@ type measureRow struct {
 	ByPlace   []measureNamed            `json:"by_place"`
 	Histogram measureHistogram          `json:"histogram"`
 	Worst     []measurePlace            `json:"worst"`
+}
+
+// measureGain is how a candidate stands to its baseline: shares of the baseline's
+// mean KL that are gone.
+type measureGain struct {
+	Verdict  yardstick.Verdict `json:"verdict"`
+	Gain     sessions.Figure   `json:"gain"`
+	Low      sessions.Figure   `json:"low"`
+	High     sessions.Figure   `json:"high"`
+	Sentence string            `json:"sentence"`
 }
 
 // measureHistogram counts positions by log10 of their KL.
@@ -259,6 +272,9 @@ func measureOf(session string, r *yardstick.Report, texts map[int32]string, wors
 	}
 	for i := range r.Results {
 		row := d.row(&r.Results[i], worst)
+		if g, ok := r.Gain(r.Results[i].Candidate); ok {
+			row.Gain = &measureGain{g.Verdict, sessions.Figure(g.At), sessions.Figure(g.Low), sessions.Figure(g.High), row.Candidate + " is " + g.String()}
+		}
 		d.RefNLL, d.RefPPL = row.RefNLL, row.RefPPL
 		if s.Candidates[r.Results[i].Candidate].Floor {
 			d.Floor = &row
@@ -316,6 +332,7 @@ func (d *measureDocument) row(r *yardstick.Result, worst int) measureRow {
 		BitsPerWeight: sessions.Figure(p.BitsPerWeight), Bytes: p.Bytes, Schemes: append([]candidate.Share{}, p.Schemes...),
 		Fallbacks: append([]candidate.Fallback{}, p.Fallbacks...), Findings: append([]candidate.Finding{}, p.Findings...),
 		Baseline: d.label(p.Baseline), Of: d.label(p.Of), Derived: p.Derived, Part: p.Part, TokenizerNote: p.Tokenizer,
+		Calibrated: p.Calibrated, Added: p.Added,
 		measureFigures: figuresOf(&r.All), Corpora: map[string]measureFigures{},
 		Buckets: namedFigures(r.Buckets), Classes: namedFigures(r.Classes), ByPlace: namedFigures(r.ByPlace),
 		Histogram: measureHistogram{yardstick.HistogramFrom, yardstick.HistogramStep, r.Histogram.Counts[:], r.Histogram.Infinite},

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ type measureProgress struct {
 	running []yardstick.Running // by candidate
 	yard    int
 	mu      sync.Mutex // of the stream: warnings come from other goroutines
+	told    time.Time  // of calibration; mu
 }
 
 // runningText is the mean of a candidate as it grows, with its standard error where
@@ -30,7 +32,21 @@ func runningText(r *yardstick.Running) string {
 	return nats(r.Mean())
 }
 
-func (p *measureProgress) tell(now yardstick.Progress) { p.now.Store(&now) }
+// tell keeps how far the measurement is for the next line. Codes are made before
+// there are chunks that would bring one.
+func (p *measureProgress) tell(now yardstick.Progress) {
+	p.now.Store(&now)
+	if !strings.HasPrefix(now.Stage, sessions.StageCalibrating) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.told) < p.every {
+		return
+	}
+	p.told = time.Now()
+	p.print(views.Clean(now.Stage))
+}
 
 func (p *measureProgress) warn(s string) {
 	p.mu.Lock()

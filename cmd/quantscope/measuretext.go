@@ -54,6 +54,7 @@ func printMeasure(w io.Writer, r *yardstick.Report, d *measureDocument) error {
 	d.table(t)
 	d.parts(t, "KL by confidence of the reference (its highest probability)", func(r *yardstick.Result) []yardstick.Summary { return r.Buckets })
 	d.parts(t, "KL by class of the token that is predicted", func(r *yardstick.Result) []yardstick.Summary { return r.Classes })
+	d.gains(t)
 	if len(d.Pairs) > 0 {
 		t.line("")
 		t.line("compared position by position, 95 %% intervals by bootstrap over chunks, seed %d", d.Seed)
@@ -95,6 +96,47 @@ func printMeasure(w io.Writer, r *yardstick.Report, d *measureDocument) error {
 	return t.err
 }
 
+// gainText is a gain with its interval.
+func gainText(g *measureGain) string {
+	percent := func(f sessions.Figure) string {
+		if x := float64(f); !math.IsNaN(x) && !math.IsInf(x, 0) {
+			return fmt.Sprintf("%+.1f", 100*x)
+		}
+		return "–"
+	}
+	switch {
+	case g == nil:
+		return ""
+	case g.Verdict == yardstick.Equal:
+		return "equal"
+	}
+	return fmt.Sprintf("%s %% [%s, %s]", percent(g.Gain), percent(g.Low), percent(g.High))
+}
+
+// gains says how candidates stand to their baselines, and on what they were
+// calibrated.
+func (d *measureDocument) gains(t *textReport) {
+	first := true
+	begin := func() {
+		if first {
+			t.line("")
+			t.line("against the baselines")
+		}
+		first = false
+	}
+	for i := range d.Candidates {
+		r := &d.Candidates[i]
+		if r.Gain != nil {
+			begin()
+			t.line("  %s (%s)", views.Clean(r.Gain.Sentence), views.Clean(r.Baseline))
+		}
+		if r.Calibrated != "" {
+			begin()
+			t.line("    calibrated on %s", views.Clean(r.Calibrated))
+		}
+	}
+}
+
 func scoredWords(d *measureDocument) string {
 	words := counted(d.Positions, "position", "positions")
 	if d.Positions != d.Of {
@@ -109,6 +151,10 @@ func scoredWords(d *measureDocument) string {
 // table is the figures of all candidates, the floor first, as the screen has them.
 func (d *measureDocument) table(t *textReport) {
 	header := []string{"candidate", ">b/w", ">KL mean, nats", ">± se", ">median", ">p99", ">max", ">KL reverse", ">top-1", ">PPL", ">ΔPPL", ">± ΔNLL"}
+	gains := slices.ContainsFunc(d.Candidates, func(r measureRow) bool { return r.Gain != nil })
+	if gains {
+		header = append(header, ">KL gone [95 %]")
+	}
 	for _, c := range d.Corpora {
 		header = append(header, ">"+views.Clean(c.Name))
 	}
@@ -122,6 +168,9 @@ func (d *measureDocument) table(t *textReport) {
 			name, fmt.Sprintf("%.2f", r.BitsPerWeight), nats(float64(r.KLMean)), nats(float64(r.KLStderr)), nats(float64(r.KLMedian)),
 			nats(float64(r.KLP99)), nats(float64(r.KLMax)), nats(float64(r.KLReverse)), share3(r.Top1), perplexity(r.PPL), signed(r.DeltaPPL), nats(float64(r.DeltaNLLError)),
 		}
+		if gains {
+			cells = append(cells, gainText(r.Gain))
+		}
 		for _, c := range d.Corpora {
 			f := r.Corpora[c.Name]
 			cells = append(cells, nats(float64(f.KLMean)))
@@ -133,12 +182,24 @@ func (d *measureDocument) table(t *textReport) {
 	}
 	for i := range d.Candidates {
 		mark := ""
-		if d.Candidates[i].Of != "" {
+		switch {
+		case d.Candidates[i].Of != "":
 			mark = "  ↳ "
+		case d.Candidates[i].Added:
+			mark = "+ "
 		}
 		add(&d.Candidates[i], mark)
 	}
 	t.table(header, rows)
+	for i := range d.Candidates {
+		if d.Candidates[i].Added {
+			t.line("+ a baseline of calibrated candidates that was not asked for: they are held against it")
+			break
+		}
+	}
+	if gains {
+		t.line("KL gone: the part of the baseline's mean KL that a candidate is without, negative where it has more")
+	}
 	if d.Floor != nil {
 		t.line("· the ruler's floor: %s; what is not well above it says nothing", floorWords(d))
 	}
