@@ -57,10 +57,8 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	if len(r.Candidates) == 0 {
 		return p, errors.New("no candidate is named")
 	}
-	if len(r.Calib) > 0 {
-		if p.options.Calib, err = p.texts(ctx, r.Calib, r, true); err != nil {
-			return p, err
-		}
+	if err := p.read(ctx, r); err != nil {
+		return p, err
 	}
 	for _, spec := range r.Candidates {
 		c, err := p.parse(ctx, spec, o)
@@ -77,14 +75,6 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	if err := p.addBaselines(o); err != nil {
 		return p, err
 	}
-	if r.Base != "" {
-		err = p.openBase(r)
-	} else {
-		p.corpora, err = p.texts(ctx, r.Corpora, r, false)
-	}
-	if err != nil {
-		return p, err
-	}
 	p.options = yardstick.Options{
 		Set: r.KernelSet, Threads: r.Threads, Mem: r.MemBytes, BF16: r.BF16, Half: r.Half, NoFloor: r.NoFloor, Probe: r.Probe,
 		Cache: r.Cache, Seed: r.Seed, Program: r.Program, Ceiling: r.Ceiling, Keep: r.Keep, Targets: r.Targets,
@@ -92,6 +82,34 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	}
 	p.setup, err = yardstick.NewSetup(p.ref, p.candidates, p.corpora, p.options)
 	return p, err
+}
+
+// read loads the texts, and refuses ones that share too much before anything is
+// calibrated on them.
+func (p *parties) read(ctx context.Context, r *MeasureRequest) (err error) {
+	if r.Base != "" {
+		err = p.openBase(r)
+	} else {
+		p.corpora, err = p.texts(ctx, r.Corpora, r, false)
+	}
+	if err != nil || len(r.Calib) == 0 {
+		return err
+	}
+	if p.options.Calib, err = p.texts(ctx, r.Calib, r, true); err != nil {
+		return err
+	}
+	for _, c := range p.corpora {
+		for _, k := range p.options.Calib {
+			shared, err := corpus.Overlap(c, k)
+			if err == nil {
+				err = shared.Err()
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (p *parties) parse(ctx context.Context, spec string, o candidate.Options) (*candidate.Candidate, error) {

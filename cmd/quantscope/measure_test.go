@@ -66,7 +66,13 @@ type measuredJSON struct {
 		KL             sessions.Figure
 		Before, Target string
 	}
-	Findings []struct{ ID, Message string }
+	Findings   []struct{ ID, Message string }
+	Calibrated string
+	Added      bool
+	Gain       *struct {
+		Verdict, Sentence string
+		Gain, Low, High   sessions.Figure
+	}
 }
 
 // measureDoc runs measure without a cache and reads its document.
