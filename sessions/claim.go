@@ -49,7 +49,7 @@ func (e *engine) claim(room []item) batch {
 func (e *engine) claim1(t int) (item, bool) {
 	it := item{tensor: t}
 	for v := range e.work {
-		if e.work[v][t] == todo {
+		if e.work[v][t] == todo && !e.variants[v].Calibrated {
 			e.work[v][t] = inHand
 			it.variants = append(it.variants, v)
 		}
@@ -106,6 +106,9 @@ func (e *engine) release(tensor int, variants []int) {
 func (e *engine) settle(variant, tensor int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.work[variant][tensor] == settledWork {
+		return // a calibrated unit that was read back
+	}
 	e.work[variant][tensor] = settledWork
-	e.undone--
+	e.count(e.variants[variant], -1)
 }

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,7 +43,8 @@ type engine struct {
 	meter     meter
 	rec       *recorder
 	clock     Clock
-	opts      note // what a started or resumed event says of this process
+	opts      note   // what a started or resumed event says of this process
+	session   string // path
 
 	ctx  context.Context // ends with the feed, or with the environment
 	halt context.CancelCauseFunc
@@ -52,12 +54,18 @@ type engine struct {
 
 	mu       sync.Mutex
 	variants []Quantizer
-	work     [][]work        // by variant, tensor
-	next     int             // tensor that is looked at next
-	again    map[pair]Record // of what is quantized once more, for an export
-	digests  []digest        // by tensor: of the bytes that were measured
-	failed   int64           // measurements of this process that could not be made
-	undone   int64           // how many are todo or in hand
+	work     [][]work                 // by variant, tensor
+	next     int                      // tensor that is looked at next
+	again    map[pair]Record          // of what is quantized once more, for an export
+	digests  []digest                 // by tensor: of the bytes that were measured
+	failed   int64                    // measurements of this process that could not be made
+	undone   int64                    // how many are todo or in hand
+	plain    int64                    // how many of these are of variants that are not calibrated
+	prepared map[string]preparedCalib // calibrated runs that are ready, by variant
+	priors   map[int]prior            // what the session holds of calibrations, by variant
+	calibs   int                      // calibrations of the session
+	gated    bool                     // a calibrated variant of this run failed its gate
+	broken   error                    // what ended this run and not the engine
 	running  bool
 	run      context.Context // of the run that goes on or was begun last
 	cancel   context.CancelFunc
@@ -73,7 +81,7 @@ func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, o
 	e := &engine{
 		job: job, threads: o.Threads, set: o.KernelSet, pool: checkpoint.NewPool(o.MemBytes), clock: o.Clock,
 		share: o.MemBytes / int64(o.Threads), hands: make(chan struct{}, o.Threads),
-		digests: knownDigests(st, len(job.Tensors)), again: map[pair]Record{},
+		digests: knownDigests(st, len(job.Tensors)), again: map[pair]Record{}, prepared: map[string]preparedCalib{}, priors: map[int]prior{}, calibs: len(st.Calibrations),
 		gate: newGate(), kick: make(chan struct{}, 1), idle: make(chan struct{}), left: make(chan struct{}),
 	}
 	for t, d := range job.expect {
@@ -92,13 +100,21 @@ func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, o
 			if v < len(st.Records) && st.Records[v][t].Seq != 0 && !st.Records[v][t].Failed {
 				if !job.export.wants(q.Variant.Name, t) {
 					ws[t] = settledWork
-					continue
 				}
-				e.again[pair{v, t}] = st.Records[v][t]
+				if ws[t] == todo || q.Calibrated { // it is made again, or read back
+					e.again[pair{v, t}] = st.Records[v][t]
+				}
 			}
-			e.undone++
+			if ws[t] == todo {
+				e.count(q, 1)
+			}
 		}
 		e.work = append(e.work, ws)
+		if v < len(st.Variants) && q.Calibrated {
+			if id, c := st.calibrationOf(v); c != nil {
+				e.priors[v] = prior{id, c}
+			}
+		}
 	}
 	return e
 }
@@ -119,6 +135,7 @@ func (e *engine) begin(kind EventKind, n note) bool {
 		for _, q := range e.variants {
 			n.Variants = append(n.Variants, q.Variant.Name)
 		}
+		e.broken, e.gated = nil, false
 		if n.Message == "" {
 			n.Message = fmt.Sprintf("%s over %s with %s on %s", count(e.undone, "measurement"), strings.Join(n.Variants, ", "), n.KernelSet, count(int64(n.Threads), "thread"))
 		}
@@ -157,10 +174,8 @@ func (e *engine) loop() {
 		case <-e.ctx.Done():
 		}
 		run, undone := e.current()
-		for run.Err() == nil && undone > 0 {
-			if err := e.measureAll(run); err != nil {
-				e.stop(err)
-			}
+		for run.Err() == nil && undone > 0 && e.stopReason() == nil {
+			e.step(run)
 			_, undone = e.current()
 		}
 		if run.Err() == nil && undone == 0 {
@@ -168,7 +183,7 @@ func (e *engine) loop() {
 				e.stop(exportFailure(e.job.export, err))
 			}
 		}
-		if run.Err() != nil {
+		if run.Err() != nil || e.stopReason() != nil {
 			e.job.export.close()
 		}
 		if !e.end(run) {
@@ -181,11 +196,52 @@ func (e *engine) loop() {
 	}
 }
 
-// failures is how many tensors could not be measured in this run.
+// step measures what is to do now, or, where that is all, makes a calibrated
+// variant.
+func (e *engine) step(run context.Context) {
+	if e.plainUndone() > 0 {
+		if err := e.measureAll(run); err != nil {
+			e.stop(err)
+		}
+		return
+	}
+	v := e.nextCalibrated()
+	if v < 0 {
+		return
+	}
+	err := e.conduct(run, v)
+	var env *EnvError
+	switch {
+	case err == nil:
+	case errors.As(err, &env):
+		e.stop(err)
+	default:
+		e.mu.Lock()
+		e.broken = err
+		e.mu.Unlock()
+	}
+}
+
+// failures is how many tensors could not be measured in this run, and calibrated
+// variants that failed their gate.
 func (e *engine) failures() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.gated {
+		return e.failed + 1
+	}
 	return e.failed
+}
+
+// stopReason is why the run cannot go on: an error of the environment, or what is
+// wrong with a calibrated variant.
+func (e *engine) stopReason() error {
+	if err := e.failure(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.broken
 }
 
 func (e *engine) current() (context.Context, int64) {
@@ -218,7 +274,10 @@ func (e *engine) end(run context.Context) bool {
 	said, pace := e.plan.said(e)
 	e.mu.Lock()
 	err, undone := e.failure(), e.undone
-	if run != e.run || run.Err() == nil && undone > 0 {
+	if err == nil {
+		err = e.broken
+	}
+	if run != e.run || run.Err() == nil && undone > 0 && e.broken == nil {
 		e.mu.Unlock()
 		return false
 	}
@@ -276,7 +335,7 @@ func (e *engine) add(q Quantizer) error {
 	id := len(e.variants)
 	e.variants = append(e.variants, q)
 	e.work = append(e.work, make([]work, len(e.job.Tensors)))
-	e.undone += int64(len(e.job.Tensors))
+	e.count(q, int64(len(e.job.Tensors)))
 	e.rec.post(newVariantEvent(id, q.Variant))
 	return nil
 }

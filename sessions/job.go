@@ -23,7 +23,12 @@ type Job struct {
 	expect []digest   // by tensor: of weights that must be these; nil: none is known
 	shared *sharing   // nil: each tensor has its own global scale
 	export *exporting // nil: nothing is written but the session
+
+	calibrator calibrator // nil: calibrated variants cannot be made
 }
+
+// tensorOf is the tensor that a matrix of a calibrated run is.
+func (j *Job) tensorOf(matrix int) (int, bool) { return matrix, matrix >= 0 && matrix < len(j.Tensors) }
 
 // Source gives the weights of a job's tensors. Its methods may be called from
 // any goroutine.
@@ -61,6 +66,9 @@ type Quantizer struct {
 	Measure func(m kernels.Matrix) (Measurement, error)
 	// Rows is Measure with the relative l2 error of each row.
 	Rows func(m kernels.Matrix) (kernels.Tap, []float64, error)
+	// Calibrated says that the job's calibrator makes it, unit by unit: none of the
+	// others is asked.
+	Calibrated bool
 }
 
 // Measurement is what came out of one round trip.

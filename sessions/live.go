@@ -35,7 +35,7 @@ var _ Runner = (*LiveFeed)(nil)
 func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
 	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), desk: newYardDesk(s.st.Yards), ended: make(chan struct{})}
 	l.eng = newEngine(ctx, job, s.variants, s.st, o)
-	l.eng.opts = note{Threads: o.Threads, MemBytes: o.MemBytes, Program: o.Program, KernelSet: o.KernelSet.Name}
+	l.eng.opts, l.eng.session, l.eng.prepared = o.env(), s.file.path, s.prepared
 	l.rec = newRecorder(s.file, o.Clock, s.created, s.st, l.box, l.eng.stop)
 	l.eng.rec = l.rec
 	l.rec.tracker.meter = &l.eng.meter
@@ -61,6 +61,7 @@ func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
 	go func() {
 		defer close(l.ended)
 		l.eng.loop()
+		l.eng.closePrepared()
 		select { // it hears of the end by itself
 		case <-l.desk.idle():
 		case <-o.Clock.After(graceAfterCancel):
@@ -117,7 +118,13 @@ func (l *LiveFeed) Add(variants ...string) error {
 		return err
 	}
 	for _, q := range asked {
-		if err := l.eng.add(q); err != nil {
+		if q.Calibrated {
+			err = l.eng.makeReady(q)
+		}
+		if err == nil {
+			err = l.eng.add(q)
+		}
+		if err != nil {
 			return fmt.Errorf("sessions: %s: variant %s cannot be added: %w", l.path, q.Variant.Name, err)
 		}
 	}
@@ -126,14 +133,15 @@ func (l *LiveFeed) Add(variants ...string) error {
 }
 
 // Wait returns when nothing runs any more: finished, cancelled or stopped, and
-// what was recorded is in the file. The error is the reason of a stop, or ctx's.
+// what was recorded is in the file. The error is the reason of a stop, or ctx's; a
+// *CalibrationError where a calibrated variant is at fault.
 func (l *LiveFeed) Wait(ctx context.Context) (Progress, error) {
 	for {
 		running, idle := l.eng.state()
 		if !running {
 			select {
 			case <-idle:
-				return *l.rec.progress.Load(), l.eng.failure()
+				return *l.rec.progress.Load(), l.eng.stopReason()
 			default:
 			}
 		}

@@ -10,8 +10,9 @@ import (
 // meter is what an engine measures of itself: how fast its source is read, and
 // how fast the kernels are under each variant.
 type meter struct {
-	bytes, weights atomic.Int64 // through the kernels, counted once a variant
-	partial        atomic.Int64 // weights of these whose tensor is not settled yet
+	bytes, weights atomic.Int64              // through the kernels, counted once a variant
+	partial        atomic.Int64              // weights of these whose tensor is not settled yet
+	calib          atomic.Pointer[calibLive] // the calibration that goes on; nil without one
 
 	mu        sync.Mutex
 	readBytes int64

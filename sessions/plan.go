@@ -36,7 +36,7 @@ func (p *plan) begin(e *engine) {
 	e.mu.Lock()
 	for t := range e.job.Tensors {
 		for v := range e.work {
-			if e.work[v][t] == todo {
+			if e.work[v][t] == todo && !e.variants[v].Calibrated {
 				n := int64(e.job.Source.Need(t))
 				todoBytes += n
 				largest = max(largest, n)

@@ -27,6 +27,8 @@ type tracker struct {
 	meter                *meter
 	metBytes, metWeights int64
 
+	calib calibTrack // the calibration that goes on
+
 	runFrom int64 // when the run that goes on began, in µs of the session
 	steps   [rateSteps]rateStep
 }
@@ -80,6 +82,7 @@ func (t *tracker) resume(st *State) {
 		}
 	}
 	t.p.State, t.p.Variant = st.Progress.State, st.Progress.Variant
+	t.calib.resume(st)
 }
 
 func (t *tracker) addVariant() {
@@ -130,6 +133,7 @@ func (t *tracker) observe(e *stored) {
 	case EventFinished, EventCancelled, EventStopped:
 		t.sample(e.AtUS) // so that the next run begins with nothing of this one
 	}
+	t.calib.observe(e)
 	t.p.State = nextRunState(t.p.State, e.Kind)
 }
 
@@ -157,6 +161,7 @@ func (t *tracker) sample(nowUS int64) {
 func (t *tracker) progress(nowUS int64) Progress {
 	t.sample(nowUS)
 	p := t.p
+	eta := t.calibrating(&p, nowUS)
 	if p.State != RunRunning {
 		return p
 	}
@@ -180,6 +185,9 @@ func (t *tracker) progress(nowUS int64) Progress {
 			pending = max(pending-t.meter.partial.Load(), 0)
 		}
 		p.ETASeconds = float64(pending) / p.WeightsPerSec
+	}
+	if p.Calibrating.Units > 0 {
+		p.ETASeconds = eta
 	}
 	return p
 }

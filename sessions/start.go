@@ -43,7 +43,13 @@ func StartJob(ctx context.Context, job *Job, o Options) (l *LiveFeed, err error)
 	if err != nil {
 		return nil, err
 	}
-	if err := job.export.create(ctx); err != nil {
+	if s.prepared, err = prepareCalibs(ctx, job, s, o.env()); err == nil {
+		err = job.export.create(ctx)
+	}
+	if err != nil {
+		for _, p := range s.prepared {
+			err = errors.Join(err, p.close())
+		}
 		err = errors.Join(err, s.file.close())
 		if !s.resumed { // it holds nothing
 			removeSession(s.file.path)
@@ -81,6 +87,11 @@ func (o Options) withDefaults(job *Job) Options {
 	return o
 }
 
+// env is what events say of this process.
+func (o *Options) env() note {
+	return note{Threads: o.Threads, MemBytes: o.MemBytes, Program: o.Program, KernelSet: o.KernelSet.Name}
+}
+
 // parseVariants makes quantizers of names, each once.
 func parseVariants(job *Job, names []string) ([]Quantizer, error) {
 	var out []Quantizer
@@ -106,6 +117,7 @@ type opened struct {
 	variants []Quantizer // by ID, those of the session first
 	events   []stored    // to be posted first: variants that are new to the session
 	resumed  bool
+	prepared map[string]preparedCalib // calibrated runs that are ready, by variant
 }
 
 // openOrCreate finds the session that the options name, or makes one.
