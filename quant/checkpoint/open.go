@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"strings"
 )
 
@@ -30,6 +31,22 @@ func Open(path string) (*Checkpoint, error) {
 		return nil, err
 	}
 	return open(path, p)
+}
+
+// OpenFile opens one file of safetensors by itself, whatever its name ends in.
+func OpenFile(path string) (*Checkpoint, error) {
+	f, _, err := OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, SystemError(path, err)
+	}
+	dir, name := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	return open(path, &plan{src: source{folder(dir), filepath.Clean(dir)}, weights: []string{name}})
 }
 
 // OpenFS opens the checkpoint in the root of a file system, as Open opens a

@@ -1,0 +1,189 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"quantscope/analysis/candidate"
+	"quantscope/analysis/model"
+	"quantscope/quant/gguf"
+	"quantscope/quant/topology"
+)
+
+// sharedNote tells readers of an imatrix made here how its experts were measured.
+const sharedNote = "gate and up of every expert have the sums over all tokens, and their count: they are not measured apart over the tokens routed to each"
+
+// Unnamed are inputs that llama.cpp has no tensor for, by the linear map that
+// reads them.
+type Unnamed struct {
+	Map    string // as in "attention kv_b"
+	Layers int    // how many layers have it; 0 outside layers
+	Reason string
+}
+
+// Imatrix makes an imatrix of the file, under the names that llama.cpp's converter
+// gives to the linear maps, and tells what has no name there. ref is the model.
+// llama.cpp measures gate and up of each expert over the tokens routed to it; here all
+// experts share what goes in, so each has that, with the count of all tokens.
+func (f *File) Imatrix(ctx context.Context, ref *candidate.Candidate) (*gguf.Imatrix, []Unnamed, error) {
+	c := f.Header.Corpus
+	m := &gguf.Imatrix{Datasets: []string{orWord(c.Source, c.Name)}, ChunkCount: c.Chunks}
+	if c.Chunks > 0 {
+		m.ChunkSize = int(min((c.Tokens+int64(c.Chunks)-1)/int64(c.Chunks), math.MaxInt32))
+	}
+	x := &imatrixMaker{f: f, ctx: ctx, m: m, unnamed: map[string]*Unnamed{}}
+	src, err := ref.Source()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer src.Release()
+	for _, u := range AllInputs(ref.Arch, src, false) {
+		for _, in := range u.Inputs {
+			if err := x.add(in, ref.Arch); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	if len(m.Entries) == 0 {
+		return nil, nil, f.fail("", "has no moments that an imatrix can hold")
+	}
+	if f.Header.Source != "" {
+		m.Notes = append(m.Notes, "of the checkpoint "+f.Header.Source, "through "+f.Header.Through)
+	}
+	if x.shared {
+		m.Notes = append(m.Notes, sharedNote)
+	}
+	out := make([]Unnamed, 0, len(x.order))
+	for _, k := range x.order {
+		out = append(out, *x.unnamed[k])
+	}
+	return m, out, nil
+}
+
+func orWord(words ...string) string {
+	for _, w := range words {
+		if w != "" {
+			return w
+		}
+	}
+	return "unknown"
+}
+
+type imatrixMaker struct {
+	f       *File
+	ctx     context.Context
+	m       *gguf.Imatrix
+	index   map[string]int
+	shared  bool
+	unnamed map[string]*Unnamed
+	order   []string
+}
+
+// add writes the entries of all maps that read an input.
+func (x *imatrixMaker) add(in Kept, ref *model.Spec) error {
+	if _, known := x.f.at[in.At]; !known {
+		return nil // of a part of the model that was not measured
+	}
+	var sum2 []float32
+	rows := x.f.Rows(in.At)
+	if rows > 0 {
+		mo, err := x.f.Moments(x.ctx, in.At)
+		if err != nil {
+			return err
+		}
+		if mo.N != in.N {
+			return x.f.fail(in.At.String(), "has %d columns, and the model has %d", mo.N, in.N)
+		}
+		sum2 = make([]float32, in.N)
+		for i, v := range mo.Sum2 {
+			if sum2[i] = float32(v); math.IsInf(float64(sum2[i]), 0) {
+				return x.f.fail(in.At.String(), "the sum of squares of column %d is %g, which f32 cannot hold", i, v)
+			}
+		}
+	} else {
+		sum2 = make([]float32, in.N)
+	}
+	for _, name := range in.For {
+		kind, projection, _ := strings.Cut(name, " ")
+		r := topology.Role{Layer: in.At.Layer, Expert: in.At.Expert, Projection: projection, Param: "weight"}
+		if err := r.Kind.UnmarshalText([]byte(kind)); err != nil {
+			return err
+		}
+		entry, stacked, ok := gguf.LinearName(r)
+		switch {
+		case in.At.Kind == topology.Embedding:
+			x.without(name, r.Layer, "the head is the embedding, whose inputs llama-imatrix does not measure either")
+		case !ok:
+			x.without(name, r.Layer, "has no tensor in GGUF files")
+		case stacked:
+			x.stack(entry, r, in, sum2, rows, experts(ref, r.Layer))
+		case rows > 0:
+			x.put(entry, in.N, 1, 0, sum2, rows)
+		}
+		if ok && projection == "kv_b" {
+			x.without(name, r.Layer, "present converters split it into attn_k_b and attn_v_b, which read something else; older files have it whole")
+		}
+	}
+	return nil
+}
+
+func experts(ref *model.Spec, layer int) int {
+	for _, list := range [][]model.Layer{ref.Layers, ref.MTP} {
+		for i := range list {
+			if l := &list[i]; l.Index == layer && l.MoE != nil {
+				return l.MoE.Experts
+			}
+		}
+	}
+	return 0
+}
+
+// stack puts what one expert reads at its place among all, or what all read at
+// each.
+func (x *imatrixMaker) stack(name string, r topology.Role, in Kept, sum2 []float32, rows int64, experts int) {
+	if in.At.Kind == topology.Expert {
+		x.put(name, in.N, experts, in.At.Expert, sum2, rows)
+		return
+	}
+	x.shared = true
+	for e := range experts {
+		x.put(name, in.N, experts, e, sum2, rows)
+	}
+}
+
+func (x *imatrixMaker) put(name string, n, matrices, at int, sum2 []float32, rows int64) {
+	if x.index == nil {
+		x.index = map[string]int{}
+	}
+	i, ok := x.index[name]
+	if !ok {
+		i = len(x.m.Entries)
+		x.index[name] = i
+		x.m.Entries = append(x.m.Entries, gguf.ImatrixEntry{Name: name, Cols: n, Matrices: matrices, Sum2: make([]float32, n*matrices), Counts: make([]float32, matrices)})
+	}
+	e := &x.m.Entries[i]
+	copy(e.Sum2[at*n:], sum2)
+	e.Counts[at] = float32(rows)
+}
+
+func (x *imatrixMaker) without(name string, layer int, reason string) {
+	u := x.unnamed[name]
+	if u == nil {
+		u = &Unnamed{Map: name, Reason: reason}
+		x.unnamed[name] = u
+		x.order = append(x.order, name)
+	}
+	if layer >= 0 {
+		u.Layers++
+	}
+}
+
+// String says it in a line.
+func (u Unnamed) String() string {
+	if u.Layers == 0 {
+		return fmt.Sprintf("%s: %s", u.Map, u.Reason)
+	}
+	return fmt.Sprintf("%s of %d layers: %s", u.Map, u.Layers, u.Reason)
+}
