@@ -105,13 +105,7 @@ func (w *Walk) layer(i int) *Layer {
 // Rows are the tokens that go through the layer that comes next: in the k-th MTP
 // layer, counted from 1, k less for each chunk, because it is given the token that
 // stands k behind.
-func (w *Walk) Rows() int {
-	n := 0
-	for _, s := range w.seqs() {
-		n += s.n
-	}
-	return n
-}
+func (w *Walk) Rows() int { return w.Positions().Rows() }
 
 func (w *Walk) seqs() []sequence {
 	if w.at < len(w.spec.Layers) {
@@ -310,13 +304,31 @@ func (w *Walk) Close() error {
 	return nil
 }
 
-// Where says which chunk, and which of its positions, a row of the layer that
-// comes next is.
-func (w *Walk) Where(row int) (chunk, position int) {
-	seqs := w.seqs()
-	i := sort.Search(len(seqs), func(i int) bool { return seqs[i].first > row }) - 1
-	if i < 0 {
+// Positions says where rows stand in the text.
+type Positions struct{ seqs []sequence }
+
+// Positions are those of the rows of the layer that comes next. They stay as they
+// are when the walk goes on.
+func (w *Walk) Positions() Positions { return Positions{w.seqs()} }
+
+// HeadPositions are those of the rows that go into the head: all of the text.
+func (w *Walk) HeadPositions() Positions { return Positions{w.main} }
+
+// Rows is how many there are.
+func (p Positions) Rows() int {
+	n := 0
+	for _, s := range p.seqs {
+		n += s.n
+	}
+	return n
+}
+
+// Of says which chunk, and which of its positions, a row is; -1, -1 where there is
+// no such row.
+func (p Positions) Of(row int) (chunk, position int) {
+	i := sort.Search(len(p.seqs), func(i int) bool { return p.seqs[i].first > row }) - 1
+	if i < 0 || row-p.seqs[i].first >= p.seqs[i].n {
 		return -1, -1
 	}
-	return seqs[i].chunk, row - seqs[i].first
+	return p.seqs[i].chunk, row - p.seqs[i].first
 }

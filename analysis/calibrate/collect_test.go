@@ -1,0 +1,494 @@
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"quantscope/analysis/model"
+	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/demo"
+	"quantscope/quant/topology"
+)
+
+// opened is a checkpoint with its forward pass.
+type opened struct {
+	ck   *checkpoint.Checkpoint
+	top  *topology.Model
+	spec *model.Spec
+}
+
+func (o *opened) source() *model.Stored { return model.NewStored(o.ck, o.top) }
+
+func openedOf(t testing.TB, ck *checkpoint.Checkpoint, err error) *opened {
+	t.Helper()
+	must(t, err)
+	t.Cleanup(func() { ck.Close() })
+	o := &opened{ck: ck}
+	o.top, err = topology.FromCheckpoint(ck)
+	must(t, err)
+	o.spec, err = model.NewSpec(o.top)
+	must(t, err)
+	return o
+}
+
+// openModel opens one of analysis/model's models, or the demo.
+func openModel(t testing.TB, name string) *opened {
+	t.Helper()
+	if name == "demo" {
+		ck, err := demo.Open()
+		return openedOf(t, ck, err)
+	}
+	ck, err := checkpoint.Open(filepath.Join("..", "model", "testdata", name))
+	return openedOf(t, ck, err)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// collected are models of every family.
+var collected = []string{
+	"demo", "llama_tied", "qwen2", "qwen3", "qwen3_moe", "mixtral", "glm4_moe_mtp", "gemma3_text", "deepseek_v3", "deepseek_v3_mtp", "gpt_oss",
+}
+
+// someTexts are chunks of random tokens.
+func someTexts(vocab int, seed uint64, lengths ...int) [][]int32 {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var chunks [][]int32
+	for _, n := range lengths {
+		c := make([]int32, n)
+		for i := range c {
+			c[i] = rng.Int32N(int32(vocab))
+		}
+		chunks = append(chunks, c)
+	}
+	return chunks
+}
+
+// told are the inputs that a walk tells, of every map, and which rows chose each
+// expert.
+type told struct {
+	x      map[model.Place][]float32
+	choice map[int][][]int32
+}
+
+func tell(t testing.TB, o *opened, chunks [][]int32) told {
+	t.Helper()
+	g := told{map[model.Place][]float32{}, map[int][][]int32{}}
+	l := model.Looks{
+		Input: func(p model.Place, x []float32, n int) { g.x[p] = append(g.x[p], x[:len(x)/n*n]...) },
+		Routed: func(layer int, _ []float32, choices []model.Choice) {
+			for _, c := range choices {
+				g.choice[layer] = append(g.choice[layer], slices.Clone(c.Experts))
+			}
+		},
+	}
+	w, err := model.NewWalk(t.Context(), o.spec, o.source(), chunks, model.WalkOptions{Set: kernels.Best(), Threads: 2})
+	must(t, err)
+	defer w.Close()
+	for {
+		if _, ok := w.At(); !ok {
+			break
+		}
+		must(t, w.LookPass(t.Context(), o.source(), l))
+	}
+	must(t, w.Head(t.Context(), o.source(), l))
+	return g
+}
+
+// TestInputs: every map's input is one of Inputs, named by InputOf, with its width
+// and, but for experts' gate and up, with its very rows.
+func TestInputs(t *testing.T) {
+	for _, name := range collected {
+		t.Run(name, func(t *testing.T) {
+			o := openModel(t, name)
+			src := o.source()
+			g := tell(t, o, someTexts(o.spec.Vocab, 3, 9, 21, 14))
+			known := map[model.Place]Input{}
+			layers := slices.Concat(o.spec.Layers, o.spec.MTP)
+			moe := map[int]bool{-1: false}
+			for i := range layers {
+				moe[layers[i].Index] = layers[i].MoE != nil
+				for _, in := range Inputs(o.spec, &layers[i], OwnHead(src, &layers[i])) {
+					if _, twice := known[in.At]; twice {
+						t.Errorf("%s is listed twice", in.At)
+					}
+					known[in.At] = in
+				}
+			}
+			head := HeadInput(o.spec, src)
+			known[head.At] = head
+			used := map[model.Place]bool{}
+			for p, x := range g.x {
+				in, ok := known[InputOf(p, moe[p.Layer])]
+				if !ok {
+					t.Fatalf("%s reads %s, which is not listed", p, InputOf(p, moe[p.Layer]))
+				}
+				used[in.At] = true
+				if len(g.x[in.told])%in.N != 0 {
+					t.Errorf("%s: %d values are no rows of %d", in.At, len(x), in.N)
+				}
+				if p.Kind != topology.Expert || p.Projection == "down" {
+					sameBits(t, p.String(), x, g.x[in.told])
+				}
+				if w, err := src.Weight(t.Context(), p); err != nil || w.Cols != in.N {
+					t.Errorf("%s has %d columns, its input %d (%v)", p, w.Cols, in.N, err)
+				}
+			}
+			for at := range known {
+				if !used[at] && at.Kind != topology.Expert {
+					t.Errorf("%s is listed and read by no map", at)
+				}
+			}
+		})
+	}
+}
+
+func sameBits(t testing.TB, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: value %d is %g, want the bits of %g", what, i, got[i], want[i])
+		}
+	}
+}
+
+// wantsOf asks for all of a layer, Hessians too unless sums says otherwise.
+func wantsOf(o *opened, l *model.Layer, sums func(Input) bool) []Want {
+	var out []Want
+	for _, in := range Inputs(o.spec, l, OwnHead(o.source(), l)) {
+		out = append(out, Want{Input: in, Hessian: sums == nil || !sums(in)})
+	}
+	return out
+}
+
+// checkMoments compares moments with one SYRK of all rows, and with a sum in
+// order.
+func checkMoments(t testing.TB, m *Moments, x []float32, hessian bool) {
+	t.Helper()
+	rows := len(x) / m.N
+	if m.Rows != int64(rows) || len(m.Sum2) != m.N {
+		t.Fatalf("%s: %d rows, %d sums; want %d and %d", m.At, m.Rows, len(m.Sum2), rows, m.N)
+	}
+	for c := range m.N {
+		var sum float64
+		for r := range rows {
+			v := float64(x[r*m.N+c])
+			sum += v * v
+		}
+		if sum != m.Sum2[c] {
+			t.Fatalf("%s: column %d sums to %g, want %g", m.At, c, m.Sum2[c], sum)
+		}
+	}
+	if !hessian || rows == 0 {
+		if m.H.Data != nil {
+			t.Fatalf("%s has a Hessian", m.At)
+		}
+		return
+	}
+	h, err := kernels.NewDense(m.N, m.N)
+	must(t, err)
+	must(t, kernels.Best().SYRK(h, kernels.DenseOperand(kernels.Dense{Rows: rows, Cols: m.N, Stride: m.N, Data: x}), kernels.GEMMOptions{Alpha: 1, Threads: 1}))
+	if m.H.Rows != m.N || m.H.Cols != m.N || m.H.Stride != m.N {
+		t.Fatalf("%s: a Hessian of %d×%d", m.At, m.H.Rows, m.H.Cols)
+	}
+	sameBits(t, m.At.String(), m.H.Data, h.Data)
+}
+
+// TestCollect: moments are those of one sum over all rows, bit for bit, for any
+// cut of the layer into waves, threads, tiles and both ways through a layer; counts
+// are those of the router's choices.
+func TestCollect(t *testing.T) {
+	for _, name := range collected {
+		t.Run(name, func(t *testing.T) {
+			o := openModel(t, name)
+			// More rows than a panel is deep, in chunks that end anywhere.
+			chunks := someTexts(o.spec.Vocab, 3, 120, 1, 77, 0, 119, 64, 111, 90, 25, 100)
+			want := tell(t, o, chunks)
+			for i, c := range []struct {
+				threads, tile int
+				mem           int64
+				pass          bool
+				sums          func(Input) bool
+			}{
+				{1, 0, 0, false, nil}, {2, 0, 0, true, nil}, {3, 130, 1, false, nil}, {2, 200, 40 << 10, true, nil},
+				{2, 0, 1 << 20, true, func(in Input) bool { return in.At.Kind == topology.Expert || in.At.Projection == "o" }},
+				{1, 0, 1, true, func(Input) bool { return true }},
+			} {
+				w, err := model.NewWalk(t.Context(), o.spec, o.source(), chunks, model.WalkOptions{Set: kernels.Best(), Threads: c.threads, Tile: c.tile})
+				must(t, err)
+				defer w.Close()
+				col := NewCollector(CollectOptions{Set: kernels.Best(), Threads: c.threads, Mem: c.mem})
+				src := o.source()
+				for l, ok := w.At(); ok; l, ok = w.At() {
+					wants := wantsOf(o, l, c.sums)
+					done, last := 0, false
+					each := func(v Wave) error {
+						if last {
+							t.Error("a wave after the last")
+						}
+						last = v.Last
+						for _, m := range v.Moments {
+							if m.At != wants[done].At {
+								t.Fatalf("%s in the place of %s", m.At, wants[done].At)
+							}
+							checkMoments(t, m, want.x[wants[done].told], wants[done].Hessian)
+							done++
+						}
+						checkCounts(t, l, v.Counts, want.choice[l.Index])
+						return nil
+					}
+					if c.pass {
+						must(t, col.LayerPass(t.Context(), w, src, wants, each))
+					} else {
+						must(t, col.Layer(t.Context(), w, src, wants, each))
+						must(t, w.Pass(t.Context(), src))
+					}
+					if done != len(wants) || !last {
+						t.Fatalf("case %d, layer %d: %d of %d inputs", i, l.Index, done, len(wants))
+					}
+				}
+				in := HeadInput(o.spec, src)
+				must(t, col.Head(t.Context(), w, src, Want{Input: in, Hessian: true}, func(v Wave) error {
+					checkMoments(t, v.Moments[0], want.x[in.told], true)
+					return nil
+				}))
+				if col.squares.lent != 0 || col.batches.lent != 0 {
+					t.Errorf("case %d: %d and %d bytes were not given back", i, col.squares.lent, col.batches.lent)
+				}
+			}
+		})
+	}
+}
+
+func checkCounts(t testing.TB, l *model.Layer, c *Counts, choices [][]int32) {
+	t.Helper()
+	if (c != nil) != (l.MoE != nil) {
+		t.Fatalf("layer %d: counts %v", l.Index, c)
+	}
+	if c == nil {
+		return
+	}
+	want := make([]int64, l.MoE.Experts)
+	for _, row := range choices {
+		for _, e := range row {
+			want[e]++
+		}
+	}
+	if c.Layer != l.Index || c.MTP != l.MTP || c.Tokens != int64(len(choices)) || c.TopK != l.MoE.TopK || !slices.Equal(c.Expert, want) {
+		t.Errorf("layer %d: counts %+v, want %v of %d", l.Index, c, want, len(choices))
+	}
+}
+
+// TestCollectWaves: as many inputs go together as the memory has room for, and
+// a wave of experts reads no other experts' weights.
+func TestCollectWaves(t *testing.T) {
+	o := openModel(t, "qwen3_moe")
+	l := &o.spec.Layers[0]
+	wants := wantsOf(o, l, nil)
+	var sizes []int64
+	for i := range wants {
+		sizes = append(sizes, wants[i].bytes())
+	}
+	for _, mem := range []int64{1, slices.Max(sizes), 3 * slices.Max(sizes), 1 << 30} {
+		w, err := model.NewWalk(t.Context(), o.spec, o.source(), someTexts(o.spec.Vocab, 1, 40), model.WalkOptions{Set: kernels.Best(), Threads: 2})
+		must(t, err)
+		defer w.Close()
+		at, waves := 0, 0
+		must(t, NewCollector(CollectOptions{Set: kernels.Best(), Mem: mem}).Layer(t.Context(), w, o.source(), wants, func(v Wave) error {
+			var sum int64
+			for range v.Moments {
+				sum += sizes[at]
+				at++
+			}
+			if sum > mem && len(v.Moments) > 1 {
+				t.Errorf("%d bytes in a wave that may have %d", sum, mem)
+			}
+			if at < len(sizes) && sum+sizes[at] <= mem {
+				t.Errorf("a wave of %d bytes has room for %d more of %d", sum, sizes[at], mem)
+			}
+			waves++
+			return nil
+		}))
+		if at != len(wants) || mem == 1 && waves != len(wants) || mem == 1<<30 && waves != 1 {
+			t.Errorf("%d bytes: %d inputs in %d waves", mem, at, waves)
+		}
+	}
+}
+
+// sick is a source with one value that is not finite, or too large.
+type sick struct {
+	model.Source
+	at    model.Place
+	value float32
+}
+
+func (s sick) Weight(ctx context.Context, p model.Place) (model.Weight, error) {
+	w, err := s.Source.Weight(ctx, p)
+	if err != nil || p != s.at {
+		return w, err
+	}
+	dense, err := kernels.NewDense(w.Rows, w.Cols)
+	if err != nil {
+		return w, err
+	}
+	if err := kernels.Best().ExpandRows(dense.Data, w.Operand, 0); err != nil {
+		return w, err
+	}
+	dense.Data[2*w.Cols+1] = s.value // output 2
+	w.Operand = kernels.DenseOperand(dense)
+	return w, nil
+}
+
+// TestCollectNotFinite: an input with a NaN is told by layer, tensor and the first
+// position, and so is a column whose squares overflow; by any number of waves, and
+// before the hidden states behind it.
+func TestCollectNotFinite(t *testing.T) {
+	o := openModel(t, "qwen3_moe")
+	nan := float32(math.NaN())
+	chunks := someTexts(o.spec.Vocab, 5, 0, 30, 40)
+	choices := tell(t, o, chunks).choice[1]
+	first := slices.IndexFunc(choices, func(c []int32) bool { return slices.Contains(c, 2) })
+	if first < 1 || first >= 30 {
+		t.Fatalf("the first token of expert 2 is at %d: choose other texts", first)
+	}
+	attn := func(p string) model.Place {
+		return model.Place{Kind: topology.Attention, Layer: 1, Expert: -1, Projection: p}
+	}
+	expert := func(p string) model.Place {
+		return model.Place{Kind: topology.Expert, Layer: 1, Expert: 2, Projection: p}
+	}
+	for _, c := range []struct {
+		name  string
+		at    model.Place
+		value float32
+		want  InputError
+		text  string
+	}{
+		{"v", attn("v"), nan, InputError{At: attn("o"), Chunk: 1, Column: 2, Value: nan}, "layer 1 attention o (some.weight): its input at chunk 1, position 0, column 2 is NaN"},
+		{"gate of an expert", expert("gate"), nan, InputError{At: expert("down"), Chunk: 1, Position: first, Column: 2, Value: nan}, fmt.Sprintf("layer 1 expert 2 down (some.weight): its input at chunk 1, position %d, column 2 is NaN", first)},
+		{"a column that overflows", expert("up"), 1e25, InputError{At: expert("down"), Chunk: -1, Position: -1, Column: 2}, ""},
+	} {
+		for _, mem := range []int64{0, 1} {
+			for _, pass := range []bool{false, true} {
+				src := sick{o.source(), c.at, c.value}
+				w, err := model.NewWalk(t.Context(), o.spec, o.source(), chunks, model.WalkOptions{Set: kernels.Best(), Threads: 2})
+				must(t, err)
+				must(t, w.Pass(t.Context(), o.source()))
+				wants := wantsOf(o, &o.spec.Layers[1], nil)
+				for i := range wants {
+					wants[i].Tensor = "some.weight"
+				}
+				col := NewCollector(CollectOptions{Set: kernels.Best(), Threads: 2, Mem: mem})
+				each := func(v Wave) error {
+					for _, m := range v.Moments {
+						if m.At == c.want.At {
+							t.Errorf("%s: moments of %s are handed over", c.name, m.At)
+						}
+					}
+					return nil
+				}
+				if pass {
+					err = col.LayerPass(t.Context(), w, src, wants, each)
+				} else {
+					err = col.Layer(t.Context(), w, src, wants, each)
+				}
+				var got *InputError
+				if !errors.As(err, &got) {
+					t.Fatalf("%s: %v", c.name, err)
+				}
+				if c.want.Chunk >= 0 && err.Error() != c.text {
+					t.Errorf("%s: %q, want %q", c.name, err, c.text)
+				}
+				if v := got.Value; v-v == 0 {
+					t.Errorf("%s: the value is %g", c.name, v)
+				}
+				if c.want.Chunk < 0 && (got.Rows <= 0 || math.IsNaN(float64(got.Value))) {
+					t.Errorf("%s: %+v", c.name, got)
+				}
+				got.Tensor, got.Value, c.want.Value, got.Rows = "", 0, 0, 0
+				if *got != c.want {
+					t.Errorf("%s: %+v, want %+v", c.name, *got, c.want)
+				}
+				if col.squares.lent != 0 || col.batches.lent != 0 {
+					t.Errorf("%s: memory was not given back", c.name)
+				}
+				must(t, w.Close())
+			}
+		}
+	}
+}
+
+// TestCollectEnds: a context that has ended, and an error of who takes the
+// moments, end the measuring.
+func TestCollectEnds(t *testing.T) {
+	o := openModel(t, "qwen3_moe")
+	w, err := model.NewWalk(t.Context(), o.spec, o.source(), someTexts(o.spec.Vocab, 1, 40), model.WalkOptions{Set: kernels.Best(), Threads: 2})
+	must(t, err)
+	defer w.Close()
+	col := NewCollector(CollectOptions{Set: kernels.Best(), Mem: 1})
+	enough := errors.New("enough")
+	n := 0
+	err = col.Layer(t.Context(), w, o.source(), wantsOf(o, &o.spec.Layers[0], nil), func(Wave) error {
+		if n++; n == 2 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || n != 2 {
+		t.Errorf("%v after %d waves", err, n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := col.Layer(ctx, w, o.source(), wantsOf(o, &o.spec.Layers[0], nil), nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	// Nothing is wanted: counts come all the same.
+	calls := 0
+	must(t, col.Layer(t.Context(), w, o.source(), nil, func(v Wave) error {
+		calls++
+		if v.Counts == nil || !v.Last || len(v.Moments) != 0 {
+			t.Errorf("%+v", v)
+		}
+		return nil
+	}))
+	if calls != 1 {
+		t.Errorf("%d waves of nothing", calls)
+	}
+	if col.squares.lent != 0 || col.batches.lent != 0 {
+		t.Error("memory was not given back")
+	}
+}
+
+// TestPool: memory is used again by its length, and a pool forgets what lies idle
+// rather than to be more than its limit.
+func TestPool(t *testing.T) {
+	p := pool{limit: 4 * 100}
+	a, b := p.get(60), p.get(40)
+	p.put(a)
+	if again := p.get(60); &again[0] != &a[0] {
+		t.Error("memory of the same length is not used again")
+	}
+	p.put(a)
+	p.put(b)
+	if p.lent != 0 || p.idle != 400 {
+		t.Fatalf("%d bytes are lent and %d idle", p.lent, p.idle)
+	}
+	p.get(70)
+	if p.lent != 280 || p.idle != 0 {
+		t.Errorf("%d bytes are lent and %d idle, of 400 at most", p.lent, p.idle)
+	}
+}
