@@ -88,7 +88,11 @@ func (m *Model) sayVariant() {
 func (m *Model) cycleMetric() tea.Cmd {
 	all := views.Metrics()
 	i := slices.IndexFunc(all, func(x views.Metric) bool { return x.Name == m.scene.Metric.Name })
-	m.setMetric(all[(i+1)%len(all)])
+	next := (i + 1) % len(all)
+	for m.scene.MetricOff(all[next]) != "" { // those of records are never off
+		next = (next + 1) % len(all)
+	}
+	m.setMetric(all[next])
 	return nil
 }
 

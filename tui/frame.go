@@ -163,7 +163,11 @@ func (m *Model) progressWords() string {
 		return ansi.Strip(m.klStatus(math.MaxInt16))
 	}
 	p := m.scene.State.Progress
-	return fmt.Sprintf("%s %d/%d", p.State, p.Done, p.Total)
+	text := fmt.Sprintf("%s %d/%d", p.State, p.Done, p.Total)
+	if name, steps := m.calibrationParts(); steps != nil {
+		text += ", " + name + " " + strings.Join(steps, ", ")
+	}
+	return text
 }
 
 // headerLine says what is open at the left and what runs at the right. The
@@ -171,7 +175,7 @@ func (m *Model) progressWords() string {
 func (m *Model) headerLine(w int) (string, Rect) {
 	t := m.scene.Theme
 	meta := m.scene.State.Meta
-	status, bar := m.statusLine(w * 3 / 5)
+	status, bar := m.statusLine(m.statusRoom(w))
 	statusWidth := views.Width(status)
 	room := max(w-2-statusWidth-2, 0)
 	left := t.Title.Render("quantscope")
@@ -234,7 +238,13 @@ func (m *Model) statusLine(w int) (string, Rect) {
 		if v := m.scene.State.Variants; p.Variant >= 0 && p.Variant < len(v) {
 			mark += " " + views.Clean(v[p.Variant].Name)
 		}
-		if p.BytesPerSec > 0 {
+		if name, steps := m.calibrationParts(); steps != nil {
+			mark = "▶ " + name
+			parts = steps
+			if r := p.Calibrating.TokensPerSec; r > 0 {
+				parts = append(parts, tokenRate(r))
+			}
+		} else if p.BytesPerSec > 0 {
 			parts = append(parts, rate(p.BytesPerSec))
 		}
 		if p.ETASeconds > 0 {
@@ -245,6 +255,9 @@ func (m *Model) statusLine(w int) (string, Rect) {
 		}
 	case sessions.RunPaused:
 		mark, style = "‖ paused", t.Warn
+		if _, steps := m.calibrationParts(); steps != nil {
+			parts = append(steps, parts...)
+		}
 	case sessions.RunFinished:
 		mark, style = "✓ finished", t.Good
 	case sessions.RunCancelled:

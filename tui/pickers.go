@@ -137,7 +137,7 @@ func (m *Model) pickBaseline() tea.Cmd {
 func (m *Model) pickMetric() tea.Cmd {
 	var items []item
 	for _, x := range views.Metrics() {
-		items = append(items, item{name: x.Name, note: x.Help, tag: -1, on: x.Name == m.scene.Metric.Name,
+		items = append(items, item{name: x.Name, note: x.Help, tag: -1, on: x.Name == m.scene.Metric.Name, off: m.scene.MetricOff(x),
 			what: func(m *Model) tea.Cmd { m.setMetric(x); return nil }})
 	}
 	m.open(newPicker("Metric", "enter choose · esc close", items))
@@ -179,7 +179,7 @@ func (m *Model) commands() []item {
 			item{name: "compare with " + v.Name, tag: -1, what: func(m *Model) tea.Cmd { m.compareWith(v.ID); return nil }})
 	}
 	for _, x := range views.Metrics() {
-		out = append(out, item{name: "metric " + x.Name, note: x.Help, tag: -1, what: func(m *Model) tea.Cmd { m.setMetric(x); return nil }})
+		out = append(out, item{name: "metric " + x.Name, note: x.Help, tag: -1, off: m.scene.MetricOff(x), what: func(m *Model) tea.Cmd { m.setMetric(x); return nil }})
 	}
 	for _, p := range m.projections {
 		out = append(out, item{name: "projection " + p, tag: -1, what: func(m *Model) tea.Cmd { m.setProjection(p); return nil }})

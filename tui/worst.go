@@ -14,7 +14,7 @@ func (m *Model) badness(tensor int) (bad float64, ok bool) {
 	if !known || r.Failed || !sc.Shown(tensor) {
 		return 0, false
 	}
-	v := sc.Metric.Of(&r)
+	v := sc.Values(sc.Variant)[tensor]
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0, false
 	}

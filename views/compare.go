@@ -35,6 +35,7 @@ type compareKey struct {
 	state              *sessions.State
 	a, b               int
 	metric             string
+	trades             uint64 // version of what calibration did, where the metric is of that
 	filter, projection string
 }
 
@@ -85,7 +86,7 @@ func (p *Compare) SetSize(w, h int) { p.w, p.h = w, h }
 
 // Apply takes in the records of the two sides.
 func (p *Compare) Apply(b sessions.Batch) {
-	if b.Reset != nil || len(b.Variants) > 0 {
+	if b.Reset != nil || len(b.Variants)+len(b.CalibsBegun)+len(b.CalibsDone)+len(b.CalibsEnded) > 0 {
 		p.version++
 	}
 	if b.Reset != nil {
@@ -100,12 +101,21 @@ func (p *Compare) Apply(b sessions.Batch) {
 // refresh brings both sides, the outcome and the maps up to date.
 func (p *Compare) refresh() {
 	s := p.scene
-	key := compareKey{s.State, s.Baseline, s.Variant, s.Metric.Name, s.Filter.Text, s.Projection}
+	key := compareKey{s.State, s.Baseline, s.Variant, s.Metric.Name, 0, s.Filter.Text, s.Projection}
+	if s.Metric.Calibrated() {
+		key.trades = s.tradesVersion()
+	}
 	old := p.key
 	p.key = key
 	filter, projection := old.filter, old.projection
 	old.filter, old.projection = key.filter, key.projection
 	if old != key || !p.pairs.places.of(s.State.Tensors) {
+		p.pairs.figure = nil
+		if s.Metric.Calibrated() {
+			p.pairs.figure = func(variant, tensor int, r *sessions.Record) (float64, CellState) {
+				return s.figure(s.Metric, s.tradesOf(variant), variant, tensor, r)
+			}
+		}
 		p.pairs.rebuild(s.State, s.Baseline, s.Variant, s.Metric)
 		p.stale = true
 	}

@@ -26,7 +26,7 @@ func changeOf(m Metric) change {
 		return change{"", "%+.5f", false, 1}
 	case "sqnr":
 		return change{"dB", "%+.2f", false, 1}
-	case "deep", "shallow", "deep_l2", "clamped":
+	case "deep", "shallow", "deep_l2", "clamped", "changed", "damping":
 		return change{"points", "%+.2f", false, 100}
 	}
 	return change{"%", "%+.1f", true, 100}
@@ -56,8 +56,8 @@ func newColumn(n int) column {
 	return c
 }
 
-func (c *column) set(tensor int, r *sessions.Record, m Metric) {
-	c.metric[tensor], c.states[tensor] = figureOf(m, r)
+func (c *column) set(tensor int, r *sessions.Record, value float64, state CellState) {
+	c.metric[tensor], c.states[tensor] = value, state
 	c.rel2[tensor], c.deep[tensor], c.blocks[tensor] = math.NaN(), 0, 0
 	if r.Seq != 0 && !r.Failed {
 		c.rel2[tensor], c.deep[tensor], c.blocks[tensor] = r.Rel2, r.Deep, r.Blocks
@@ -99,6 +99,7 @@ type comparison struct {
 // to spread over frames and no figure is ever older than the map beside it.
 type pairs struct {
 	metric  Metric
+	figure  func(variant, tensor int, r *sessions.Record) (float64, CellState) // of metrics that are not of a record alone; nil
 	change  change
 	a, b    int
 	left    column    // A
@@ -129,12 +130,24 @@ func (p *pairs) rebuild(state *sessions.State, a, b int, m Metric) {
 	p.finite = make([]float64, 0, n)
 	for t := range n {
 		if a >= 0 && a < len(state.Records) {
-			p.left.set(t, &state.Records[a][t], m)
+			p.set(&p.left, a, t, &state.Records[a][t])
 		}
 		if b >= 0 && b < len(state.Records) {
-			p.right.set(t, &state.Records[b][t], m)
+			p.set(&p.right, b, t, &state.Records[b][t])
 		}
 	}
+}
+
+// set takes in what one side knows of a tensor.
+func (p *pairs) set(side *column, variant, tensor int, r *sessions.Record) {
+	value, state := math.NaN(), Absent
+	switch {
+	case p.figure != nil:
+		value, state = p.figure(variant, tensor, r)
+	case p.metric.Of != nil:
+		value, state = figureOf(p.metric, r)
+	}
+	side.set(tensor, r, value, state)
 }
 
 // take updates the tensors that a batch has changed and says whether it
@@ -146,11 +159,11 @@ func (p *pairs) take(state *sessions.State, records []sessions.Record) (changed 
 			continue
 		}
 		if v == p.a {
-			p.left.set(t, &state.Records[v][t], p.metric)
+			p.set(&p.left, v, t, &state.Records[v][t])
 			changed = true
 		}
 		if v == p.b {
-			p.right.set(t, &state.Records[v][t], p.metric)
+			p.set(&p.right, v, t, &state.Records[v][t])
 			changed = true
 		}
 	}
@@ -173,7 +186,7 @@ func (p *pairs) compute(f Filter, projection string, worst int) {
 		if p.left.states[t] == NotYet || p.right.states[t] == NotYet {
 			p.states[t] = NotYet
 		} else if p.states[t] != Failed {
-			absent := p.left.states[t] == Absent || p.right.states[t] == Absent
+			absent := p.left.states[t].lacks() || p.right.states[t].lacks()
 			if p.states[t] = NotFinite; absent { // until its change is known
 				p.states[t] = Absent
 			}

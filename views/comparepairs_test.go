@@ -43,7 +43,7 @@ func TestPairsFollowTheState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tensors := viewstest.Experts(0, 2, 0, 3)
 		state := viewstest.Empty(tensors, "nvfp4", "nvfp4+mse")
-		m := rapid.SampledFrom(Metrics()).Draw(t, "metric")
+		m := rapid.SampledFrom(recordMetrics()).Draw(t, "metric")
 		f, err := NewFilter(rapid.SampledFrom([]string{"", "experts.1", "nothing"}).Draw(t, "filter"), tensors)
 		if err != nil {
 			t.Fatal(err)

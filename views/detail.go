@@ -7,6 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"quantscope/analysis/calibrate"
 	"quantscope/sessions"
 )
 
@@ -130,6 +131,10 @@ func (d *detailPane) short(t *sessions.Tensor, variants []int) []string {
 	s := d.scene
 	th := s.Theme
 	first := th.Title.Render(ShortName(t))
+	if tr := s.Trade(s.Variant, s.Cursor); tr != nil && s.Metric.Calibrated() {
+		tokens, _ := s.tradesOf(s.Variant).tokens(t, tr)
+		return []string{Truncate(first+"  "+tradeShort(th, &s.State.Variants[s.Variant], tr, tokens), d.w), d.shortValues(variants)}
+	}
 	if r, ok := s.Record(s.Variant, s.Cursor); ok && !r.Failed {
 		place := th.Dim.Render("  " + d.hidden())
 		if rank, of := d.rankOf(s.Variant); s.Shown(s.Cursor) && rank == 0 {
@@ -178,7 +183,7 @@ func (d *detailPane) value(v int) string {
 	case r.Failed:
 		return s.Theme.Bad.Render("failed")
 	}
-	return s.Metric.text(s.Metric.Of(&r))
+	return s.Metric.text(s.value(s.Metric, v, s.Cursor, &r))
 }
 
 // variants lists the variants in the order of their columns: as many as fit,
@@ -238,8 +243,8 @@ var detailScales = []figure{
 }
 
 // figureOfMetric is a metric's row.
-func figureOfMetric(m Metric) figure {
-	return figure{m.label(), func(r *sessions.Record, _ int) string { return m.figure(m.Of(r)) }}
+func (d *detailPane) figureOfMetric(m Metric) figure {
+	return figure{m.label(), func(r *sessions.Record, v int) string { return m.figure(d.scene.value(m, v, d.scene.Cursor, r)) }}
 }
 
 // table is the figures, a column a variant, and notes on what failed.
@@ -270,6 +275,15 @@ func (d *detailPane) table(variants []int) (lines, notes []string) {
 				text = d.value(v)
 			}
 			cells[y] = append(cells[y], FitRight(text, each))
+		}
+		if text := instead(&s.State.Variants[v], s.Trade(v, s.Cursor)); text != "" {
+			for i, line := range wrappedTo(th.Text, names[v]+" "+text, max(d.w-2, 0), 3) {
+				lead := "  "
+				if i == 0 {
+					lead = th.stateGlyph(FellBack) + " "
+				}
+				notes = append(notes, lead+line)
+			}
 		}
 		if ok && r.Failed {
 			notes = append(notes, th.Bad.Render("! ")+Truncate(names[v]+": "+s.Reason(v, s.Cursor), max(d.w-2, 0)))
@@ -303,19 +317,62 @@ func (d *detailPane) cut(lines []string, room int) []string {
 func (d *detailPane) rows(variants []int) []figure {
 	s := d.scene
 	rows := []figure{
-		figureOfMetric(s.Metric),
+		d.figureOfMetric(s.Metric),
 		{"rank", func(_ *sessions.Record, v int) string { return d.rank(v) }},
+	}
+	if s.Metric.Calibrated() {
+		rows = append(rows, d.tradeRows(variants)...)
 	}
 	for _, name := range detailMetrics {
 		if m, ok := MetricByName(name); ok && name != s.Metric.Name {
-			rows = append(rows, figureOfMetric(m))
+			rows = append(rows, d.figureOfMetric(m))
 		}
 	}
 	rows = append(rows, detailScales...)
+	if !s.Metric.Calibrated() {
+		rows = append(rows, d.tradeRows(variants)...)
+	}
 	for _, v := range variants {
 		if r, ok := s.Record(v, s.Cursor); ok && r.NonFinite > 0 {
 			return append(rows, figure{"not finite", func(r *sessions.Record, _ int) string { return fmt.Sprint(r.NonFinite) }})
 		}
+	}
+	return rows
+}
+
+// tradeRows are what calibration did to the tensor, where it did something under
+// one of the variants.
+func (d *detailPane) tradeRows(variants []int) []figure {
+	s := d.scene
+	dead, any := false, false
+	for _, v := range variants {
+		if tr := s.Trade(v, s.Cursor); tr != nil {
+			any, dead = true, dead || tr.Dead > 0
+		}
+	}
+	if !any {
+		return nil
+	}
+	row := func(label string, of func(tr *calibrate.Trade, v int) string) figure {
+		return figure{label, func(_ *sessions.Record, v int) string {
+			if tr := s.Trade(v, s.Cursor); tr != nil {
+				return of(tr, v)
+			}
+			return ""
+		}}
+	}
+	rows := []figure{row("ran as", func(tr *calibrate.Trade, v int) string { return effective(&s.State.Variants[v], tr, detailColumnW-1) })}
+	for _, f := range tradeFigures {
+		if f.metric != "" && f.metric == s.Metric.Name {
+			continue
+		}
+		rows = append(rows, row(f.label, func(tr *calibrate.Trade, v int) string {
+			tokens, _ := s.tradesOf(v).tokens(&s.State.Tensors[s.Cursor], tr)
+			return f.of(tr, tokens)
+		}))
+	}
+	if dead {
+		rows = append(rows, row("dead columns", func(tr *calibrate.Trade, _ int) string { return thousands(tr.Dead) }))
 	}
 	return rows
 }

@@ -104,7 +104,7 @@ func TestQuantitiesAreNamedOnce(t *testing.T) {
 			t.Errorf("%s: %q beside the map, %q on the tensor's screen", label, one, other)
 		}
 	}
-	for _, m := range Metrics() {
+	for _, m := range recordMetrics() {
 		if row(table, m.label()) == nil {
 			t.Errorf("%s is not in the table", m.label())
 		}

@@ -249,9 +249,9 @@ func (d *detailPane) bucket(room int) []string {
 		case states[t].HasValue():
 			text = s.Metric.text(values[t])
 		case states[t] == Failed:
-			text = s.Theme.Bad.Render("failed")
-		case states[t] == NotFinite:
-			text = s.Theme.Warn.Render("not finite")
+			text = s.Theme.Bad.Render(stateWords[Failed])
+		case states[t].listed():
+			text = s.Theme.Warn.Render(stateWords[states[t]])
 		case states[t] == Absent:
 			text = "has none"
 		}

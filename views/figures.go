@@ -60,11 +60,11 @@ func (s *Scene) fillColumn(c *figureColumn, variant int) {
 	if len(c.values) != n {
 		c.values, c.states = make([]float64, n), make([]CellState, n)
 	}
-	records := s.State.Records[variant]
+	records, trades := s.State.Records[variant], s.tradesOf(variant)
 	for t := range n {
 		c.values[t], c.states[t] = math.NaN(), NotYet
 		if t < len(records) {
-			c.values[t], c.states[t] = figureOf(s.Metric, &records[t])
+			c.values[t], c.states[t] = s.figure(s.Metric, trades, variant, t, &records[t])
 		}
 	}
 	s.stamp++
@@ -93,6 +93,44 @@ func figureOf(m Metric, r *sessions.Record) (float64, CellState) {
 	return v, Measured
 }
 
+// figure is a tensor's value under a variant, whose trades these are, and its
+// state.
+func (s *Scene) figure(m Metric, trades *variantTrades, variant, tensor int, r *sessions.Record) (float64, CellState) {
+	if !m.Calibrated() {
+		return figureOf(m, r)
+	}
+	tr := trades.of(tensor)
+	switch {
+	case r.Failed:
+		return math.NaN(), Failed
+	case tr == nil && !s.calibrated(variant) && r.Seq != 0:
+		return math.NaN(), Absent
+	case tr == nil:
+		return math.NaN(), NotYet
+	case m.Name != metricTokens && fellBack(tr):
+		return math.NaN(), FellBack
+	}
+	switch v := trades.figure(m, &s.State.Tensors[tensor], tensor); {
+	case !isNumber(v):
+		return math.NaN(), Absent
+	case m.Name == metricTokens && v == 0:
+		return math.NaN(), Inactive
+	case m.Name == metricTokens && belowRank(tr):
+		return v, BelowRank
+	default:
+		return v, Measured
+	}
+}
+
+// value is a metric of a tensor under a variant, whose record this is; NaN where
+// it has none.
+func (s *Scene) value(m Metric, variant, tensor int, r *sessions.Record) float64 {
+	if !m.Calibrated() {
+		return m.Of(r)
+	}
+	return s.tradesOf(variant).figure(m, &s.State.Tensors[tensor], tensor)
+}
+
 // note takes a batch that the state has just taken in. Every pane that reads
 // figures calls it; it acts on the first call.
 func (s *Scene) note(b *sessions.Batch) {
@@ -100,7 +138,8 @@ func (s *Scene) note(b *sessions.Batch) {
 	if f == nil || f.seq == s.State.LastSeq && b.Reset == nil {
 		return
 	}
-	if b.Reset != nil || f.metric != s.Metric.Name || f.seq != s.noted {
+	calibrated := s.Metric.Calibrated() && len(b.CalibsBegun)+len(b.CalibsDone)+len(b.CalibsEnded) > 0
+	if b.Reset != nil || f.metric != s.Metric.Name || f.seq != s.noted || calibrated {
 		f.seq = -1 // read anew when next asked for
 		s.noted = s.State.LastSeq
 		return
@@ -110,7 +149,7 @@ func (s *Scene) note(b *sessions.Batch) {
 			continue // a new variant's column is filled when it is first read
 		}
 		c := &f.columns[r.Variant]
-		c.values[r.Tensor], c.states[r.Tensor] = figureOf(s.Metric, &s.State.Records[r.Variant][r.Tensor])
+		c.values[r.Tensor], c.states[r.Tensor] = s.figure(s.Metric, s.tradesOf(r.Variant), r.Variant, r.Tensor, &s.State.Records[r.Variant][r.Tensor])
 		s.stamp++
 		c.version = s.stamp
 	}

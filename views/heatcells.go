@@ -11,7 +11,7 @@ type heatCell struct {
 }
 
 // stateRank orders states: the highest one of a cell's tensors is shown.
-var stateRank = [...]uint8{Filtered: 0, NotYet: 1, Absent: 2, Measured: 3, Clipped: 4, NotFinite: 5, Failed: 6}
+var stateRank = [cellStates]uint8{Filtered: 0, NotYet: 1, Absent: 2, Measured: 3, Clipped: 4, BelowRank: 5, Inactive: 6, FellBack: 7, NotFinite: 8, Failed: 9}
 
 // shows says whether filter and projection leave a tensor in.
 func (h *Heat) shows(t int) bool {

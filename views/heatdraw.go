@@ -113,8 +113,8 @@ func (h *Heat) drawSolid(p *heatPen, c *heatCell, k *scaleInks, w, in int) {
 	switch {
 	case c.fresh:
 		p.glyphs(k.fresh[level], h.block(in), w)
-	case c.state == Clipped:
-		p.glyphs(k.clipped[level], "╱", w)
+	case c.state.marked():
+		p.glyphs(k.marks(c.state)[level], stateGlyphs[c.state], w)
 	default:
 		p.glyphs(k.level[level], h.block(in), w)
 	}
@@ -138,6 +138,9 @@ func (h *Heat) drawGlyph(p *heatPen, c *heatCell, k *scaleInks, w, in int) {
 	switch {
 	case c.state == Clipped:
 		p.glyphs(style, k.cells[level].clipped, w)
+		return
+	case c.state == BelowRank:
+		p.glyphs(style, stateGlyphs[BelowRank], w)
 		return
 	case h.layout.cellH == 1 || h.scale.Diverging:
 		p.glyphs(style, k.cells[level].glyph, w)

@@ -31,9 +31,9 @@ func (h *Heat) drawHalf(p *heatPen, y, cursorRow, cursorCol int) {
 	}
 }
 
-// drawTwo draws two values in one line of cells. Where one of them is clipped
+// drawTwo draws two values in one line of cells. Where one of them is marked
 // there is no room for its mark beside the other value: the worse value takes
-// the whole line, hatched.
+// the whole line, under the mark.
 func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) {
 	up, down := upper.count > 0 && upper.state.HasValue(), lower.count > 0 && lower.state.HasValue()
 	bad := NotYet
@@ -49,11 +49,11 @@ func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) 
 		if upper.fresh {
 			fg = k.cells[a].fresh
 		}
-		if upper.state == Clipped || lower.state == Clipped {
+		if mark := max(upper.state, lower.state); mark.marked() {
 			if worse(upper.value, lower.value, h.scale.Flip) {
 				b = a
 			}
-			p.glyphs(k.clipped[b], "╱", w)
+			p.glyphs(k.marks(mark)[b], stateGlyphs[mark], w)
 			return
 		}
 		key := 1 + 2*(a*len(k.cells)+b)
@@ -62,7 +62,7 @@ func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) 
 		}
 		p.two(key, fg, k.cells[b].bg)
 		p.repeat("▀", w)
-	case (up || down) && (bad == Failed || bad == NotFinite):
+	case (up || down) && bad.listed():
 		c := upper
 		if down {
 			c = lower
@@ -70,12 +70,12 @@ func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) 
 		level := h.scale.level(c.value, len(k.cells))
 		p.two(-1-int(bad)*len(k.cells)-level, h.inks.stateOver[bad], k.cells[level].bg)
 		p.repeat(stateGlyphs[bad], w)
-	case up && upper.state == Clipped, down && lower.state == Clipped:
+	case up && upper.state.marked(), down && lower.state.marked():
 		c := upper
 		if down {
 			c = lower
 		}
-		p.glyphs(k.clipped[h.scale.level(c.value, len(k.cells))], "╱", w)
+		p.glyphs(k.marks(c.state)[h.scale.level(c.value, len(k.cells))], stateGlyphs[c.state], w)
 	case up:
 		p.glyphs(h.halfInk(upper, k), "▀", w)
 	case down:

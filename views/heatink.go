@@ -5,16 +5,16 @@ package views
 type heatInks struct {
 	plain         string
 	ramp, diverge scaleInks
-	states        [Failed + 1]string
-	stateOver     [Failed + 1]string // parameters of a state's glyph
+	states        [cellStates]string
+	stateOver     [cellStates]string // parameters of a state's glyph
 	label, mark   string
 	cursorNone    string // of a cursor on a cell without a value
 }
 
 // scaleInks are the sequences for the steps of a scale.
 type scaleInks struct {
-	level, fresh, clipped, cursor []string
-	cells                         []cell
+	level, fresh, clipped, below, cursor []string
+	cells                                []cell
 }
 
 func newHeatInks(t *Theme) heatInks {
@@ -30,6 +30,14 @@ func newHeatInks(t *Theme) heatInks {
 	return k
 }
 
+// marks are the sequences of a mark over a value.
+func (k *scaleInks) marks(s CellState) []string {
+	if s == BelowRank {
+		return k.below
+	}
+	return k.clipped
+}
+
 func newScaleInks(t *Theme, cells []cell) scaleInks {
 	k := scaleInks{cells: cells}
 	for _, c := range cells {
@@ -37,10 +45,12 @@ func newScaleInks(t *Theme, cells []cell) scaleInks {
 		if t.solid {
 			k.fresh = append(k.fresh, t.open(c.fresh))
 			k.clipped = append(k.clipped, t.open(c.bg, c.hatch))
+			k.below = append(k.below, t.open(c.bg, c.contrast))
 			k.cursor = append(k.cursor, t.open(c.bg, c.contrast, "1"))
 		} else {
 			k.fresh = append(k.fresh, t.open(c.fg, c.fresh))
 			k.clipped = append(k.clipped, t.open(c.fg))
+			k.below = append(k.below, t.open(c.fg))
 			k.cursor = append(k.cursor, t.open(t.ink.accent, "1"))
 		}
 	}

@@ -6,21 +6,26 @@ import (
 )
 
 // glyphStates are the states that a legend explains, in its order.
-var glyphStates = [...]CellState{NotYet, Clipped, NotFinite, Failed, Filtered, Absent}
+var glyphStates = [...]CellState{NotYet, Clipped, BelowRank, Inactive, FellBack, NotFinite, Failed, Filtered, Absent}
+
+// special says that a state's glyph is explained only where it stands.
+func (s CellState) special() bool {
+	return s == Absent || s == BelowRank || s == Inactive || s == FellBack
+}
 
 // ScaleLegend is one line of exactly w cells: the lower limit, the colours in
 // order, the upper limit, which percentiles the limits are, and then as much of
 // what the glyphs mean as there is room for. The format is of fmt, for one
 // value.
 func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
-	return t.legend(s, format, w, [Failed + 1]bool{})
+	return t.legend(s, format, w, [cellStates]bool{})
 }
 
 // Legend is the ScaleLegend of the map, in which the glyphs that stand on it are
 // explained before those that do not, and before everything else.
 func (h *Heat) Legend(format string, w int) string {
 	h.refresh()
-	var occur [Failed + 1]bool
+	var occur [cellStates]bool
 	for i := range h.cells {
 		if c := &h.cells[i]; c.count > 0 {
 			occur[c.state] = true
@@ -29,7 +34,7 @@ func (h *Heat) Legend(format string, w int) string {
 	return h.theme.legend(h.scale, format, w, occur)
 }
 
-func (t *Theme) legend(s Scale, format string, w int, occur [Failed + 1]bool) string {
+func (t *Theme) legend(s Scale, format string, w int, occur [cellStates]bool) string {
 	lo, hi := number(format, s.Lo), number(format, s.Hi)
 	if s.Count == 0 {
 		lo, hi = "–", "–"
@@ -59,12 +64,15 @@ func (t *Theme) legend(s Scale, format string, w int, occur [Failed + 1]bool) st
 	if s.Diverging {
 		limits = "±99 %"
 	}
+	if s.log() {
+		limits += ", log"
+	}
 	if s.Count > 0 && 1+Width(limits) <= room {
 		bar += " " + t.Faint.Render(limits)
 		room -= 1 + Width(limits)
 	}
 	for _, st := range glyphStates {
-		if !occur[st] && st != Absent && !(s.Diverging && st == Clipped) && !t.explain(st, add) {
+		if !occur[st] && !st.special() && !(s.Diverging && st == Clipped) && !t.explain(st, add) {
 			break
 		}
 	}
@@ -85,6 +93,12 @@ func (t *Theme) explain(st CellState, add func(part string) bool) bool {
 		return add(t.stateGlyph(st) + " " + t.Dim.Render("filtered"))
 	case Absent:
 		return add(t.stateGlyph(st) + " " + t.Dim.Render("has none"))
+	case BelowRank:
+		return add(t.stateGlyph(st) + " " + t.Dim.Render("below rank"))
+	case Inactive:
+		return add(t.stateGlyph(st) + " " + t.Dim.Render("inactive"))
+	case FellBack:
+		return add(t.stateGlyph(st) + " " + t.Dim.Render("fell back"))
 	case Clipped:
 		if !t.solid && add(t.clippedSample()+" "+t.Dim.Render("deep clips, by width")) {
 			return true

@@ -1,6 +1,9 @@
 package views
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"quantscope/sessions"
@@ -86,6 +89,9 @@ func (m *Map) Title() string {
 	if s.LockScale {
 		title += " · one scale"
 	}
+	if s.notCalibrated() != "" {
+		title += " · not calibrated"
+	}
 	return title
 }
 
@@ -124,9 +130,12 @@ func (m *Map) Apply(b sessions.Batch) {
 }
 
 // heatHeight is how many of h lines the heat map may have: legend, worst line
-// and a blank come off, at small heights one after the other.
+// and a blank come off, at small heights one after the other; under a figure of
+// calibration a line of totals too.
 func (m *Map) heatHeight(h int) int {
 	switch {
+	case h >= 14 && m.scene.Metric.Calibrated():
+		return h - 4
 	case h >= 12:
 		return h - 3
 	case h >= 9:
@@ -197,7 +206,7 @@ func (m *Map) scale() Scale {
 		add(s.Variant)
 	}
 	m.limits = RobustScale(values)
-	m.limits.Flip = s.Metric.Worse < 0
+	m.limits.Flip, m.limits.Log = s.Metric.Worse < 0, s.Metric.Log
 	return m.limits
 }
 
@@ -226,7 +235,12 @@ func (m *Map) draw() string {
 	if m.h > used {
 		foot = append(foot, m.heat.Legend(s.Metric.Format, m.w))
 	}
-	if m.h-used >= 2 {
+	rest := m.h - used - len(foot) - 1
+	if totals := m.totalsLine(); totals != "" && rest >= 0 {
+		foot = append(foot, Fit(totals, m.w))
+		rest--
+	}
+	if rest >= 0 && m.h-used >= 2 {
 		foot = append(foot, Fit(m.worstLine(), m.w))
 	}
 	room := m.h - used - len(foot)
@@ -245,17 +259,57 @@ func (m *Map) draw() string {
 	return strings.Join(lines, "\n")
 }
 
+// totalsLine is what the calibration of the variant comes to where the map shows
+// a figure of it, or that there is none; "" for other figures.
+func (m *Map) totalsLine() string {
+	s := m.scene
+	if !s.Metric.Calibrated() {
+		return ""
+	}
+	if why := s.notCalibrated(); why != "" {
+		return s.Theme.Warn.Render(Truncate(why, m.w))
+	}
+	c, ok := s.totals(s.Variant)
+	if !ok {
+		return s.Theme.Dim.Render(Truncate("not calibrated yet", m.w))
+	}
+	text := ""
+	if c.end == nil || c.units < c.of {
+		text = fmt.Sprintf("%d of %d layers: ", c.units, c.of)
+	}
+	if s.Metric.Name == metricTokens {
+		text += c.tokenWords(m.w - Width(text))
+	} else {
+		text += c.runWords(m.w - Width(text))
+	}
+	style := s.Theme.Text
+	if c.end != nil && c.end.Gate != "" {
+		style = s.Theme.Bad
+	}
+	return style.Render(Truncate(text, m.w))
+}
+
 // worstLine names the worst tensors that are shown, as many as fit.
 func (m *Map) worstLine() string {
 	s := m.scene
-	const most = 12
+	const most = 16
 	line := s.Theme.Dim.Render("worst  ")
-	if s.Metric.Worse == 0 {
+	switch {
+	case s.Metric.Worse == 0:
 		line = s.Theme.Dim.Render("largest  ")
+	case s.Metric.Name == metricTokens:
+		line = s.Theme.Dim.Render("fewest  ")
 	}
 	used := Width(line)
-	for i, t := range worstOf(s, s.Variant, most) {
+	worst := worstOf(s, s.Variant, most)
+	if s.Metric.Name == metricTokens {
+		worst = s.oneOfEach(worst)
+	}
+	for i, t := range worst {
 		text := ShortName(&s.State.Tensors[t]) + " "
+		if r := &s.State.Tensors[t].Role; s.Metric.Name == metricTokens && r.Expert >= 0 {
+			text = strings.TrimSuffix(text, Clean(r.Projection)+" ")
+		}
 		value := s.Metric.text(s.Values(s.Variant)[t])
 		sep := ""
 		if i > 0 {
@@ -271,6 +325,18 @@ func (m *Map) worstLine() string {
 	return line
 }
 
+// oneOfEach leaves one tensor of each expert in a list: its tokens are the same
+// under all of its projections.
+func (s *Scene) oneOfEach(list []int) []int {
+	seen := map[[2]int]bool{}
+	return slices.DeleteFunc(list, func(t int) bool {
+		r := &s.State.Tensors[t].Role
+		twice := r.Expert >= 0 && seen[[2]int{r.Layer, r.Expert}]
+		seen[[2]int{r.Layer, r.Expert}] = true
+		return twice
+	})
+}
+
 // distribution is a histogram of the shown values, one series a variant. Its
 // ends hold what lies beyond the limits of the colours.
 func (m *Map) distribution(h int) string {
@@ -282,6 +348,10 @@ func (m *Map) distribution(h int) string {
 	}
 	hist := Histogram{Counts: true, YLabel: "tensors", XLabel: s.Metric.Name}
 	lo, hi := m.heat.scale.Lo, m.heat.scale.Hi
+	log := m.heat.scale.log()
+	if log {
+		lo, hi, hist.XLabel = math.Log10(lo), math.Log10(hi), "log10 of "+s.Metric.Name
+	}
 	variants := []int{s.Variant}
 	if s.LockScale {
 		variants = variants[:0]
@@ -298,6 +368,9 @@ func (m *Map) distribution(h int) string {
 		counts := make([]float64, bins)
 		states := s.States(v)
 		for t, x := range s.Values(v) {
+			if log {
+				x = math.Log10(x)
+			}
 			if states[t].HasValue() && s.Shown(t) {
 				counts[max(min(int((x-lo)/(hi-lo)*float64(bins)), bins-1), 0)]++
 			}

@@ -12,8 +12,12 @@ func (m Metric) label() string {
 		return "max error"
 	case "deep_l2":
 		return "deep L2 %"
-	case "deep", "shallow", "clamped":
+	case "deep", "shallow", "clamped", "changed", "damping":
 		return m.Name + " %"
+	case "out2":
+		return "out error²"
+	case "out_ratio":
+		return "out/baseline"
 	case "global":
 		return "global scale"
 	}
@@ -23,7 +27,7 @@ func (m Metric) label() string {
 // figure is a value as it stands beside the label: shares in per cent.
 func (m Metric) figure(v float64) string {
 	switch m.Name {
-	case "deep", "shallow", "clamped", "deep_l2":
+	case "deep", "shallow", "clamped", "deep_l2", "changed", "damping":
 		return percent(v)
 	case "max_err", "amax":
 		return compact(v)
@@ -39,6 +43,12 @@ func (m Metric) figure(v float64) string {
 func (m Metric) text(v float64) string {
 	if m.Name == "global" && !isNumber(v) {
 		return "–" // the format has none
+	}
+	if m.Calibrated() && !isNumber(v) {
+		return "–"
+	}
+	if m.Name == metricTokens {
+		return thousands(int64(v))
 	}
 	return number(m.Format, v)
 }

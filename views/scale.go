@@ -11,6 +11,7 @@ type Scale struct {
 	Lo, Hi    float64
 	Diverging bool // around 0: Lo is −Hi
 	Flip      bool // the loud end of the colours is at Lo: smaller values are worse
+	Log       bool // places follow the logarithm, where both limits are positive
 	Count     int  // finite values that it was made from
 	Under     int  // finite values below Lo
 	Over      int  // finite values above Hi
@@ -92,6 +93,13 @@ func SymmetricScale(values []float64) Scale {
 // Place is where a value stands on the scale, 0 at the quiet end and 1 at the
 // loud end; 0.5 where the scale has no width, NaN for NaN.
 func (s Scale) Place(v float64) float64 {
+	if s.log() {
+		lo, hi := math.Log(s.Lo), math.Log(s.Hi)
+		s.Lo, s.Hi = lo, hi
+		if v = math.Log(max(v, 0)); math.IsInf(v, -1) {
+			v = lo
+		}
+	}
 	span := s.Hi - s.Lo
 	f := 0.5
 	if span > 0 && !math.IsInf(span, 0) {
@@ -108,6 +116,9 @@ func (s Scale) Place(v float64) float64 {
 	}
 	return f
 }
+
+// log says that the logarithm is what counts.
+func (s Scale) log() bool { return s.Log && s.Lo > 0 && s.Hi > s.Lo }
 
 // level is Place in n steps, 0 to n−1.
 func (s Scale) level(v float64, n int) int {

@@ -26,6 +26,7 @@ type Scene struct {
 	KL      KLWork
 	Version uint64
 
+	trades   trades                 // of the state's calibrations
 	figures  *figures               // of Metric, made when first asked for
 	stamp    uint64                 // of the latest change of a column
 	noted    int64                  // State.LastSeq of the batch that note took last

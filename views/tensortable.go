@@ -3,6 +3,7 @@ package views
 import (
 	"slices"
 
+	"quantscope/analysis/calibrate"
 	"quantscope/sessions"
 )
 
@@ -23,10 +24,15 @@ func tensorTable(s *Scene, tensor, w, h int) string {
 	}
 	rows := [][]string{}
 	for _, m := range metrics {
-		rows = append(rows, figureRow(s, m, order, tensor))
+		if !m.Calibrated() {
+			rows = append(rows, figureRow(s, m, order, tensor))
+		}
 	}
 	rows = append(rows, countRow(s, order, "zero blocks", tensor, func(r *sessions.Record) int64 { return r.ZeroBlocks }),
 		countRow(s, order, "not finite", tensor, func(r *sessions.Record) int64 { return r.NonFinite }))
+	if calibrated := tradeRows(s, order, tensor); len(calibrated) > 0 { // what the person came for stands first
+		rows = slices.Concat(rows[:2], calibrated, rows[2:])
+	}
 	return tensorColumns(s, order, rows, w).Render(th, w, h)
 }
 
@@ -100,13 +106,13 @@ func figureRow(s *Scene, m Metric, order []int, tensor int) []string {
 	first, known := s.Record(order[0], tensor)
 	for i, v := range order {
 		r, ok := s.Record(v, tensor)
-		row = append(row, figureText(m, &r, ok))
+		row = append(row, s.figureText(m, v, tensor, &r, ok))
 		if i == 0 {
 			continue
 		}
 		step := ""
 		if ok && known && !r.Failed && !first.Failed {
-			step = signed(c.format, c.of(m.Of(&first), m.Of(&r)))
+			step = signed(c.format, c.of(s.value(m, order[0], tensor, &first), s.value(m, v, tensor, &r)))
 			if c.relative && step != "–" {
 				step += " " + c.unit
 			}
@@ -117,18 +123,47 @@ func figureRow(s *Scene, m Metric, order []int, tensor int) []string {
 }
 
 // figureText is a metric's value in a table.
-func figureText(m Metric, r *sessions.Record, ok bool) string {
+func (s *Scene) figureText(m Metric, variant, tensor int, r *sessions.Record, ok bool) string {
 	switch {
 	case !ok:
 		return stateGlyphs[NotYet]
 	case r.Failed:
 		return "failed"
 	}
-	v := m.Of(r)
+	v := s.value(m, variant, tensor, r)
 	if !isNumber(v) {
 		return "–"
 	}
 	return m.figure(v)
+}
+
+// tradeRows are what calibration did to a tensor, where it did something under one
+// of the variants.
+func tradeRows(s *Scene, order []int, tensor int) [][]string {
+	if !slices.ContainsFunc(order, func(v int) bool { return s.Trade(v, tensor) != nil }) {
+		return nil
+	}
+	row := func(label string, of func(v int, tr *calibrate.Trade) string) []string {
+		out := []string{label}
+		for i, v := range order {
+			text := ""
+			if tr := s.Trade(v, tensor); tr != nil {
+				text = of(v, tr)
+			}
+			if out = append(out, text); i > 0 {
+				out = append(out, "")
+			}
+		}
+		return out
+	}
+	rows := [][]string{row("ran as", func(v int, tr *calibrate.Trade) string { return effective(&s.State.Variants[v], tr, 14) })}
+	for _, f := range tradeFigures {
+		rows = append(rows, row(f.label, func(v int, tr *calibrate.Trade) string {
+			tokens, _ := s.tradesOf(v).tokens(&s.State.Tensors[tensor], tr)
+			return f.of(tr, tokens)
+		}))
+	}
+	return append(rows, row("dead columns", func(_ int, tr *calibrate.Trade) string { return thousands(tr.Dead) }))
 }
 
 func countRow(s *Scene, order []int, label string, tensor int, of func(*sessions.Record) int64) []string {

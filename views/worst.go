@@ -42,8 +42,11 @@ func NewWorst(s *Scene) Pane { return &worstPane{scene: s, cursor: -1} }
 func (p *worstPane) Title() string {
 	s := p.scene
 	word := "worst by "
-	if s.Metric.Worse == 0 {
+	switch {
+	case s.Metric.Worse == 0:
 		word = "largest by "
+	case s.Metric.Name == metricTokens:
+		word = "fewest "
 	}
 	title := word + s.Metric.Name
 	if s.Variant >= 0 && s.Variant < len(s.State.Variants) {
@@ -117,11 +120,14 @@ func (p *worstPane) draw() string {
 		text := "nothing is measured yet"
 		if slices.Contains(s.States(s.Variant), Absent) {
 			text = Clean(s.State.Variants[s.Variant].Name) + " has no " + s.Metric.label()
+			if why := s.notCalibrated(); why != "" {
+				text = why
+			}
 		}
 		if s.Filter.Text != "" || s.Projection != "" {
 			text = "nothing measured passes the filter"
 		}
-		return Block([]string{th.Dim.Render(text)}, p.w, p.h)
+		return Block(wrapped(th.Dim, text, p.w), p.w, p.h)
 	}
 	shown := p.rank.order[p.offset:min(p.offset+rows, len(p.rank.order))]
 	tb := p.table(shown)
@@ -223,13 +229,22 @@ func (p *worstPane) table(shown []int) Table {
 // rankMark stands at the head of the variant by which tensors are ranked.
 const rankMark = "▾"
 
-// reasons puts the reason behind the name of what failed, as much of it as fits.
+// reasons puts the reason behind the name of what failed or fell back, as much of
+// it as fits.
 func (p *worstPane) reasons(tb *Table, shown []int) {
-	states := p.scene.States(p.scene.Variant)
+	s := p.scene
+	states := s.States(s.Variant)
 	for y, t := range shown {
-		if states[t] == Failed {
+		reason := ""
+		switch tr := s.Trade(s.Variant, t); {
+		case states[t] == Failed:
+			reason = s.Reason(s.Variant, t)
+		case tr != nil && fellBack(tr):
+			reason = stateGlyphs[FellBack] + " " + instead(&s.State.Variants[s.Variant], tr)
+		}
+		if reason != "" {
 			row := tb.Rows[y]
-			row[1] = Truncate(row[1]+"  "+p.scene.Reason(p.scene.Variant, t), max(tb.columnWidth(1, p.w), 0))
+			row[1] = Truncate(row[1]+"  "+reason, max(tb.columnWidth(1, p.w), 0))
 		}
 	}
 }
@@ -255,10 +270,8 @@ func (p *worstPane) numbers(variant int, shown []int) []string {
 		switch {
 		case states[t].HasValue():
 			measured, figures = append(measured, i), append(figures, s.Metric.text(values[t]))
-		case states[t] == Failed:
-			out[i] = "failed"
-		case states[t] == NotFinite:
-			out[i] = "not finite"
+		case states[t].listed():
+			out[i] = stateWords[states[t]]
 		case states[t] == Absent:
 			out[i] = "–"
 		default:

@@ -6,7 +6,7 @@ import (
 )
 
 // ranking is the order of the worst pane: the shown tensors with a record,
-// those that failed or are not finite first, then by the metric under the
+// those that failed or are not finite and the like first, then by the metric under the
 // chosen variant, ties by ID. Only the places that are looked at are put in
 // order, so that a run of tens of thousands of tensors can be ranked anew each
 // frame.
@@ -38,7 +38,7 @@ func (r *ranking) collect(s *Scene) {
 	}
 	r.of, r.order = of, r.order[:0]
 	for t, st := range states {
-		if (st == Failed || st == NotFinite) && s.Shown(t) {
+		if st.listed() && s.Shown(t) {
 			r.order = append(r.order, t)
 		}
 	}
