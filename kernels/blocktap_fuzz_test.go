@@ -17,10 +17,7 @@ func measureBlocks(t testing.TB, set Set, m Matrix, spec Spec) Tap {
 			t.Fatal(err)
 		}
 	}
-	p, err := set.Begin(spec, m.Element, m.Rows, m.Cols, amax)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := beginTest(t, set, m, spec, amax)
 	if err := p.Rows(m.Data, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ type blockKernels struct {
 	mass func(w []float32, mid, limit float64, lanes *[8]float64)
 	// rangeError: 16·n finite elements; see rangeErrorRef.
 	rangeError func(r blockRule, w []float32, candidates []blockParams, norm float32, lanes [][16]float32)
+	// weighedError: 16·n finite elements; see weighedErrorRef.
+	weighedError func(r blockRule, w, f []float32, candidates []blockParams, norm float32, lanes [][16]float32)
 }
 
-var blocksRef = blockKernels{load: blockLoadRef, encode: blockEncodeRef, count: countRef, mass: blockMassRef, rangeError: rangeErrorRef}
+var blocksRef = blockKernels{load: blockLoadRef, encode: blockEncodeRef, count: countRef, mass: blockMassRef, rangeError: rangeErrorRef, weighedError: weighedErrorRef}

@@ -48,6 +48,13 @@ type blockChooser interface {
 	choose(w []float32, r blockRange, c *blockChoice)
 }
 
+// weightedChooser decides by weighed errors; f are the factors of the elements,
+// see groupFactors.
+type weightedChooser interface {
+	blockChooser
+	chooseWeighted(w, f []float32, r blockRange, c *blockChoice)
+}
+
 // blockSpan is how many elements are taken at a time where blocks are shorter.
 const blockSpan = 2048
 
@@ -58,6 +65,8 @@ type blockPass struct {
 	element              Element
 	rule                 blockRule
 	chooser              blockChooser
+	weighted             weightedChooser // the chooser under imatrix, else nil
+	factors              []float32       // of the columns, for weighted
 	scope                Scope
 	cols, group          int
 	scaleBytes, minBytes int
@@ -68,6 +77,9 @@ type blockPass struct {
 	tensorRange blockRange
 	tensorMass  float64
 	wroteTensor bool
+
+	// What codes that are given decode to, all rows of the chunk; nil: codes are chosen.
+	decoded []float32
 }
 
 // blockBuffers is what a pass works in.
@@ -110,6 +122,14 @@ func (s Set) beginBlocks(f Format, e Element, cols int, rule blockRule, chooser 
 		p.tiles, p.mass = resize(p.tiles, blocks), resize(p.mass, blocks)
 	}
 	p.choices, p.params = resize(p.choices, blocks), resize(p.params, blocks)
+	return p
+}
+
+// beginWeightedBlocks is beginBlocks for a chooser that weighs errors, of groups
+// or rows.
+func (s Set) beginWeightedBlocks(f Format, e Element, cols int, rule blockRule, chooser weightedChooser, scaleBytes, minBytes int, importance []float32) *blockPass {
+	p := s.beginBlocks(f, e, cols, rule, chooser, scaleBytes, minBytes)
+	p.weighted, p.factors = chooser, groupFactors(importance, p.group)
 	return p
 }
 

@@ -31,7 +31,11 @@ func (p *blockPass) row(src []byte, out *Output, at int) {
 		default:
 			for i, r := range ranges {
 				part, c := p.part(w, i), &p.choices[i]
-				p.chooser.choose(part, r, c)
+				if p.weighted != nil {
+					p.weighted.chooseWeighted(part, p.factors[col+i*p.group:][:len(part)], r, c)
+				} else {
+					p.chooser.choose(part, r, c)
+				}
 				params[i] = c.blockParams
 				p.store(out, firstBlock+col/p.group+i, c)
 				p.tap.block(r.amax, c, r.farthest(c.mid), p.clipped(part, c, r))

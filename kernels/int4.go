@@ -51,12 +51,13 @@ func int4Stored(f Format, c Convention) (scale, beside int) {
 }
 
 func beginInt4(s Set, f Format, spec Spec, e Element, _, cols int, _ float32, importance []float32) (passImpl, error) {
-	if importance != nil {
-		return nil, errNotYet
-	}
 	chooser := &int4Chooser{conv: spec.Convention, symmetric: f.MinBits == 0, search: spec.Method == "range", rangeError: s.blocks.rangeError}
 	chooser.rule = int4Rule(chooser.conv, chooser.symmetric)
 	scale, beside := int4Stored(f, spec.Convention)
+	if spec.Method == imatrix {
+		weighted := &int4Weighted{int4Chooser: *chooser, weighedError: s.blocks.weighedError}
+		return s.beginWeightedBlocks(f, e, cols, chooser.rule, weighted, scale, beside, importance), nil
+	}
 	return s.beginBlocks(f, e, cols, chooser.rule, chooser, scale, beside), nil
 }
 
@@ -108,7 +109,15 @@ func (k *int4Chooser) choose(w []float32, r blockRange, c *blockChoice) {
 // fit is the choice for elements from lo to hi.
 func (k *int4Chooser) fit(lo, hi float32, c *blockChoice) {
 	step, offset := k.params(lo, hi)
-	*c = blockChoice{blockParams: blockParams{step: step, offset: offset}, scale: step, stored: math.Float32bits(step)}
+	k.settle(step, offset, c)
+	raw := k.wish(lo, hi, offset)
+	c.low, c.high = raw != 0 && k.round(raw) == 0, k.round(raw) > step
+}
+
+// settle is the choice of a scale and a minimum or zero point as they are stored;
+// what it says of clamped scales stays as it is.
+func (k *int4Chooser) settle(step, offset float32, c *blockChoice) {
+	*c = blockChoice{low: c.low, high: c.high, blockParams: blockParams{step: step, offset: offset}, scale: step, stored: math.Float32bits(step)}
 	if k.conv != CT32 {
 		c.stored >>= 16
 	}
@@ -124,8 +133,6 @@ func (k *int4Chooser) fit(lo, hi float32, c *blockChoice) {
 		c.beside = uint16(uint8(int8(offset)))
 		c.mid = (-0.5 - float64(offset)) * float64(step)
 	}
-	raw := k.wish(lo, hi, offset)
-	c.low, c.high = raw != 0 && k.round(raw) == 0, k.round(raw) > step
 }
 
 // round rounds to the type that the convention computes in. What is finite

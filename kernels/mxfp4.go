@@ -18,14 +18,15 @@ func init() {
 		},
 		stored: func(Format, Convention) (int, int) { return 1, 0 },
 		begin: func(s Set, f Format, spec Spec, e Element, _, cols int, _ float32, importance []float32) (passImpl, error) {
-			if importance != nil {
-				return nil, errNotYet
-			}
 			rule := ruleE2M1
 			if spec.Convention == ModelOpt {
 				rule = ruleE2M1Down
 			}
-			return s.beginBlocks(f, e, cols, rule, mxfp4Chooser(spec.Convention), 1, 0), nil
+			chooser := mxfp4Chooser(spec.Convention)
+			if spec.Method == imatrix {
+				return s.beginWeightedBlocks(f, e, cols, rule, mxfp4Weighted{chooser}, 1, 0, importance), nil
+			}
+			return s.beginBlocks(f, e, cols, rule, chooser, 1, 0), nil
 		},
 		multiple: 1,
 	}
@@ -62,10 +63,14 @@ func (conv mxfp4Chooser) choose(_ []float32, r blockRange, c *blockChoice) {
 		code = int((r.amax+1<<21)>>23) - 2
 	}
 	*c = blockChoice{low: code < 0, high: code > maxCodeMXF4}
-	code = min(max(code, 0), maxCodeMXF4)
-	c.stored, c.scale = uint32(code), E8M0ToF32(byte(code))
+	c.take(byte(min(max(code, 0), maxCodeMXF4)))
+}
+
+// take is the choice of a power of two.
+func (c *blockChoice) take(code byte) {
+	c.stored, c.scale = uint32(code), E8M0ToF32(code)
 	c.step = c.scale
-	c.inverse = E8M0ToF32(byte(2*biasE8M0 - code))
+	c.inverse = E8M0ToF32(byte(2*biasE8M0 - int(code)))
 	c.bins = min((ErrorBins-1)*c.inverse, math.MaxFloat32)
 	c.reach = MaxE2M1 * float64(c.step)
 }

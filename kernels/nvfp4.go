@@ -170,6 +170,9 @@ const nvfp4Chunk = 256
 func (s Set) nvfp4Row(j *nvfp4Job, src, codes, scales []byte) {
 	size := j.element.Size()
 	stride := BlockNVFP4 * size
+	if j.weights != nil {
+		j.weights.at = 0
+	}
 	for len(src) > 0 {
 		n := min(len(src)/stride, nvfp4Chunk)
 		c, sc := j.codes[:n*BlockNVFP4/2], j.scales[:n]
@@ -193,6 +196,9 @@ func (s Set) nvfp4Row(j *nvfp4Job, src, codes, scales []byte) {
 		}
 		j.tap.elements += int64(done * BlockNVFP4)
 		src = src[done*stride:]
+		if j.weights != nil {
+			j.weights.at += done
+		}
 		if done == n && len(src) >= stride || len(src) == 0 {
 			continue
 		}
@@ -207,6 +213,9 @@ func (s Set) nvfp4Row(j *nvfp4Job, src, codes, scales []byte) {
 			scales = scales[1:]
 		}
 		src = src[len(part):]
+		if j.weights != nil {
+			j.weights.at++
+		}
 	}
 }
 

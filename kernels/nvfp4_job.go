@@ -57,6 +57,8 @@ type nvfp4Job struct {
 	unit   float32 // what searches multiply elements by: 1/weight_scale_2
 	divide bool    // searches divide by the step: it or its reciprocal is no normal f32 with room to spare, and unit is 1
 
+	weights *nvfp4Weights // of imatrix: its search is a sweep
+
 	tap nvfp4Tap
 
 	// What the phases hand on, and where codes and scales go that nobody wants,
@@ -117,7 +119,7 @@ func checkGlobal(global float32, conv Convention) error {
 // start prepares the job. amax is the largest finite magnitude of the matrix;
 // stored is the global scale to use, 0 for the one that follows from amax.
 func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, amax, stored float32) {
-	j.element, j.conv, j.search = element, conv, search
+	j.element, j.conv, j.search, j.weights = element, conv, search, nil
 	j.tap.reset()
 	j.allZero = amax == 0 && stored == 0
 	range6 := MaxE2M1 * search.top // 2688, or 1536 for four over six

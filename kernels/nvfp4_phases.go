@@ -25,16 +25,23 @@ func blockAmaxRef(e Element, src []byte, amax []uint32) int {
 
 // nvfp4ChooseRef puts the E4M3 scale of each block into scales and the bin of
 // Tap.Multipliers that stands for the choice into choices. The blocks are whole
-// and finite, amax holds their largest magnitudes.
+// and finite, amax holds their largest magnitudes. Under imatrix the first one is
+// that of j.weights.at.
 func nvfp4ChooseRef(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) {
 	var w nvfp4Block
 	stride := BlockNVFP4 * j.element.Size()
+	if j.weights != nil {
+		defer func(at int) { j.weights.at = at }(j.weights.at)
+	}
 	for i, a := range amax {
 		if j.searches() {
 			w.load(j.element, src[i*stride:(i+1)*stride])
 		}
 		scale, choice := j.choose(&w, math.Float32frombits(a))
 		scales[i], choices[i] = scale, byte(choice)
+		if j.weights != nil {
+			j.weights.at++
+		}
 	}
 }
 

@@ -114,6 +114,8 @@ func (j *nvfp4Job) inUnits(w *nvfp4Block) {
 // job's search.
 func (s Set) chooseNVFP4(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) {
 	switch {
+	case j.weights != nil:
+		s.nvfp4Weighted(j, src, amax, scales, choices)
 	case j.search.sweep:
 		s.nvfp4Sweep(j, src, amax, scales, choices)
 	case len(j.search.multipliers) > 0:
@@ -126,13 +128,19 @@ func (s Set) chooseNVFP4(j *nvfp4Job, src []byte, amax []uint32, scales, choices
 // searches says whether choose looks at more than a block's amax.
 func (j *nvfp4Job) searches() bool { return j.search.sweep || len(j.search.multipliers) > 0 }
 
-// choose picks the block's scale; choice is the bin of Tap.Multipliers.
+// choose picks the block's scale; choice is the bin of Tap.Multipliers. Under
+// imatrix the block is that of j.weights.at.
 func (j *nvfp4Job) choose(w *nvfp4Block, amax float32) (scale byte, choice int) {
 	if !j.searches() || amax == 0 && !j.search.sweep {
 		return j.scaleCode(j.rawScale(amax)), j.search.first
 	}
 	u := *w
 	j.inUnits(&u)
+	if j.weights != nil {
+		if f, even := j.weights.block(j.weights.at); !even {
+			return j.chooseWeighted(&u, amax, &f)
+		}
+	}
 	if j.search.sweep {
 		return j.chooseOfAll(&u, amax)
 	}

@@ -123,10 +123,11 @@ func init() {
 		},
 		stored: func(Format, Convention) (int, int) { return 1, 0 },
 		begin: func(s Set, _ Format, spec Spec, e Element, _, cols int, amax float32, importance []float32) (passImpl, error) {
-			if importance != nil {
-				return nil, errNotYet
+			weighs := spec.Method == imatrix
+			m := NVFP4Sweep
+			if !weighs {
+				m = NVFP4Method(slices.Index(methods, spec.Method))
 			}
-			m := NVFP4Method(slices.Index(methods, spec.Method))
 			if err := checkGlobal(spec.Global, spec.Convention); err != nil {
 				return nil, err
 			}
@@ -134,7 +135,11 @@ func init() {
 				spec.Convention = ModelOptStatic
 			}
 			search, _ := m.search()
-			return s.beginNVFP4(e, cols, spec.Convention, search, amax, spec.Global), nil
+			p := s.beginNVFP4(e, cols, spec.Convention, search, amax, spec.Global)
+			if weighs {
+				p.job.weights = newNVFP4Weights(importance)
+			}
+			return p, nil
 		},
 		needsAmax: true, multiple: 1,
 	}

@@ -8,14 +8,15 @@ import "slices"
 type Set struct {
 	Name string
 
-	absMax      func(e Element, src []byte) uint32                                   // see absMaxRef
-	blockAmax   func(e Element, src []byte, amax []uint32) (blocks int)              // see blockAmaxRef
-	moments     func(e Element, cols int, data []byte, rows []rowMoments)            // see momentsRef
-	nvfp4Choose func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // round to nearest; see nvfp4ChooseRef
-	nvfp4List   func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // a list of multipliers; see nvfp4ChooseRef
-	nvfp4Sweep  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // all scales; see nvfp4ChooseRef
-	nvfp4Count  func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // see nvfp4CountRef
-	nvfp4Encode func(j *nvfp4Job, src, scales, codes []byte)                         // see nvfp4EncodeRef
+	absMax        func(e Element, src []byte) uint32                                   // see absMaxRef
+	blockAmax     func(e Element, src []byte, amax []uint32) (blocks int)              // see blockAmaxRef
+	moments       func(e Element, cols int, data []byte, rows []rowMoments)            // see momentsRef
+	nvfp4Choose   func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // round to nearest; see nvfp4ChooseRef
+	nvfp4List     func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // a list of multipliers; see nvfp4ChooseRef
+	nvfp4Sweep    func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // all scales; see nvfp4ChooseRef
+	nvfp4Weighted func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // all scales, errors weighed; see nvfp4ChooseRef
+	nvfp4Count    func(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byte) // see nvfp4CountRef
+	nvfp4Encode   func(j *nvfp4Job, src, scales, codes []byte)                         // see nvfp4EncodeRef
 
 	rows    *rowKernels
 	nibbles *nibbleKernels // none: codes of four bits are decoded by the definition
@@ -31,7 +32,7 @@ type Set struct {
 func Reference() Set {
 	return Set{
 		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef, moments: momentsRef,
-		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
+		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Weighted: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
 		rows: &rowsRef, blocks: blocksRef, gemm: gemmRef, convert: convertRef, fmaLoop: fmaLoopRef,
 	}
 }
