@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -58,10 +59,11 @@ type storedHeader struct {
 	IDs    string        `json:"ids"` // SHA-256 of the corpus's tensors
 }
 
-// metadataKey of the container holds a storedHeader. The names of tensors end in
-// one of the others.
+// metadataKey of the container holds a storedHeader, identityKey its identity. The
+// names of tensors end in one of the others.
 const (
 	metadataKey   = "quantscope.calibration"
+	identityKey   = "quantscope.calibration.identity"
 	sum2Suffix    = ".sum2"
 	rowsSuffix    = ".rows"
 	hessianSuffix = ".hessian"
@@ -177,7 +179,7 @@ func (f *File) readHeader() error {
 			return f.fail(in.At, "is there twice, or has %d columns and %d rows", in.N, in.Rows)
 		}
 		f.at[p] = i
-		err = errors.Join(tensor(in.At+sum2Suffix, checkpoint.F64, int64(in.N)), tensor(in.At+rowsSuffix, checkpoint.I64, 1))
+		err = cmp.Or(tensor(in.At+sum2Suffix, checkpoint.F64, int64(in.N)), tensor(in.At+rowsSuffix, checkpoint.I64, 1))
 		if in.Hessian && err == nil {
 			err = tensor(in.At+hessianSuffix, checkpoint.F32, triangle(in.N))
 		}
@@ -190,18 +192,23 @@ func (f *File) readHeader() error {
 		u := &f.units[len(f.units)-1]
 		u.Inputs = append(u.Inputs, Kept{At: p, N: in.N, Hessian: in.Hessian, For: in.For})
 	}
-	if err := errors.Join(tensor(idsTensor, checkpoint.I32, h.Corpus.Tokens), tensor(lengthsTensor, checkpoint.I64, int64(h.Corpus.Chunks))); err != nil {
+	if err := cmp.Or(tensor(idsTensor, checkpoint.I32, h.Corpus.Tokens), tensor(lengthsTensor, checkpoint.I64, int64(h.Corpus.Chunks))); err != nil {
 		return err
 	}
 	if want != len(f.ck.Tensors) {
 		return f.fail("", "has %d tensors where its header tells of %d", len(f.ck.Tensors), want)
 	}
-	if err := checkCounts(h.Counts); err != nil {
+	if err := refuseCounts(h.Counts); err != nil {
 		return f.fail("", "%v", err)
 	}
 	var err error
-	f.identity, err = h.identity()
-	return err
+	if f.identity, err = h.identity(); err != nil {
+		return err
+	}
+	if was := f.ck.Files[0].Metadata[identityKey]; was != f.identity {
+		return f.fail("", "is damaged: %s is %.16q, and its header has %.16s…", identityKey, was, f.identity)
+	}
+	return nil
 }
 
 // maxColumns bounds what is multiplied; the widest inputs in use stay below 2^17.
@@ -210,8 +217,8 @@ const maxColumns = 1 << 24
 // triangle is how many entries the lower triangle of a Hessian has.
 func triangle(n int) int64 { return int64(n) * (int64(n) + 1) / 2 }
 
-// checkCounts refuses counts that no routing can give.
-func checkCounts(all []Counts) error {
+// refuseCounts refuses counts that no routing can give.
+func refuseCounts(all []Counts) error {
 	for _, c := range all {
 		sum := int64(0)
 		for e, n := range c.Expert {

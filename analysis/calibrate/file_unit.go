@@ -153,7 +153,7 @@ func (u *UnitWriter) Commit(counts *Counts) error {
 		}
 	}
 	if counts != nil && u.err == nil {
-		if err := checkCounts([]Counts{*counts}); err != nil {
+		if err := refuseCounts([]Counts{*counts}); err != nil {
 			return u.fail(fmt.Errorf("calibrate: %w", err))
 		}
 	}

@@ -232,7 +232,11 @@ func (w *FileWriter) Commit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	out, err := checkpoint.NewWriter(w.path, specs, map[string]string{metadataKey: string(text)})
+	identity, err := h.identity()
+	if err != nil {
+		return err
+	}
+	out, err := checkpoint.NewWriter(w.path, specs, map[string]string{metadataKey: string(text), identityKey: identity})
 	if err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ func (x *imatrixReader) finish() {
 		if tokens := x.tokens(l); tokens > 0 && sum%tokens == 0 {
 			c.Tokens, c.TopK = tokens, int(sum/tokens)
 		}
-		if checkCounts([]Counts{c}) == nil {
+		if refuseCounts([]Counts{c}) == nil {
 			f.Header.Counts = append(f.Header.Counts, c)
 		}
 	}
