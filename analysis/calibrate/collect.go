@@ -52,7 +52,7 @@ func NewCollector(o CollectOptions) *Collector {
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	return &Collector{o: o, batches: pool{limit: batchBytes}}
+	return &Collector{o: o}
 }
 
 // Layer looks at the layer that the walk stands at, with the weights of src, and

@@ -70,6 +70,7 @@ func (c *Collector) gather(wants []Want, at model.Positions) *gathering {
 		g.told[w.told] = m
 	}
 	c.squares.limit = max(c.squares.limit, squares)
+	c.batches.limit = max(c.batches.limit, batchesOf(wants, rows))
 	return g
 }
 
@@ -132,15 +133,37 @@ func (g *gathering) input(p model.Place, x []float32, n int) {
 
 // begin gives an input memory for a batch: for all of its rows where they are few.
 func (g *gathering) begin(m *measured) {
-	most := max(batchBytes/fewBatches/4/m.N, leastBatch)
-	rows := min(m.expect-m.summed, most)
-	// Powers of two are of use to other inputs.
-	size := 1 << bits.Len(uint(panels(rows)*m.N-1))
+	size := batchSize(m.expect-m.summed, m.N)
 	if g.held += 4 * int64(size); g.held > batchBytes && len(g.ready) > 0 {
 		g.drain()
 	}
 	m.batch = g.c.batches.get(size)
 	m.room = size / m.N / kernels.PanelDepth * kernels.PanelDepth
+}
+
+// batchSize is how many values a batch of an input of n columns has room for, of
+// which so many rows are left: powers of two are of use to other inputs.
+func batchSize(rows, n int) int {
+	rows = min(rows, max(batchBytes/fewBatches/4/n, leastBatch))
+	return 1 << bits.Len(uint(panels(rows)*n-1))
+}
+
+// batchesOf are the most bytes that batches of some inputs take: those of experts
+// come one after the other.
+func batchesOf(wants []Want, rows int) int64 {
+	var whole, experts, largest int64
+	for i := range wants {
+		w := &wants[i]
+		if !w.Hessian {
+			continue
+		}
+		if batch := 4 * int64(batchSize(rows, w.N)); w.At.Kind == topology.Expert {
+			experts, largest = experts+batch, max(largest, batch)
+		} else {
+			whole += batch
+		}
+	}
+	return whole + min(experts, batchBytes+largest)
 }
 
 // panels is a number of rows, made a multiple of the depth in which products sum.
