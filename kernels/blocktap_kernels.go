@@ -6,6 +6,8 @@ type blockKernels struct {
 	load func(e Element, src []byte, w []float32, group int, ranges []blockRange)
 	// encode: len(params) groups of group finite elements, a multiple of 16; see blockEncodeRef.
 	encode func(r blockRule, w []float32, group int, params []blockParams, codes, bins []byte, sums *blockSums)
+	// measure: 16·n finite elements; see blockMeasureRef.
+	measure func(w, q []float32, bins float32, dst []byte, sums *blockSums)
 	// count: see countRef.
 	count func(kind countKind, data []byte, counts *[countBins]int64)
 	// mass: 16·n finite elements; see blockMassRef.
@@ -16,4 +18,4 @@ type blockKernels struct {
 	weighedError func(r blockRule, w, f []float32, candidates []blockParams, norm float32, lanes [][16]float32)
 }
 
-var blocksRef = blockKernels{load: blockLoadRef, encode: blockEncodeRef, count: countRef, mass: blockMassRef, rangeError: rangeErrorRef, weighedError: weighedErrorRef}
+var blocksRef = blockKernels{load: blockLoadRef, encode: blockEncodeRef, measure: blockMeasureRef, count: countRef, mass: blockMassRef, rangeError: rangeErrorRef, weighedError: weighedErrorRef}

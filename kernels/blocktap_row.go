@@ -45,6 +45,10 @@ func (p *blockPass) row(src []byte, out *Output, at int) {
 		if codes != nil {
 			dst, codes = codes[:len(dst)], codes[len(dst):]
 		}
+		if p.decoded != nil {
+			p.measure(w, p.decoded[at*p.cols+col:][:n], params, dst)
+			continue
+		}
 		p.encode(w, params, dst)
 	}
 }

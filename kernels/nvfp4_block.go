@@ -88,7 +88,11 @@ func (j *nvfp4Job) encode(w *nvfp4Block, step float32, codes []byte) {
 		t.errors[errorBin(x1-v1)&63]++
 		q[i&15], q[(i+1)&15] = float32(v0*step), float32(v1*step)
 	}
-	l := &t.lanes
+	t.lanes.add(w, &q)
+}
+
+// add adds the terms of a block.
+func (l *nvfp4Lanes) add(w, q *nvfp4Block) {
 	for i := range l.w2 {
 		w0, q0 := float64(w[2*i]), float64(q[2*i])
 		w1, q1 := float64(w[2*i+1]), float64(q[2*i+1])

@@ -24,6 +24,8 @@ type Set struct {
 	blocks  blockKernels
 	gemm    gemmKernels
 	convert convertKernels
+	factor  factorKernels
+	gptq    gptqKernels
 	fmaLoop fmaLoop
 }
 
@@ -33,7 +35,7 @@ func Reference() Set {
 	return Set{
 		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef, moments: momentsRef,
 		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Weighted: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
-		rows: &rowsRef, blocks: blocksRef, gemm: gemmRef, convert: convertRef, fmaLoop: fmaLoopRef,
+		rows: &rowsRef, blocks: blocksRef, gemm: gemmRef, convert: convertRef, factor: factorRef, gptq: gptqRef, fmaLoop: fmaLoopRef,
 	}
 }
 

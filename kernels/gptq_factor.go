@@ -1,0 +1,114 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// defaultDamp is the share of the mean diagonal that GPTQ's authors add.
+const defaultDamp = 0.01
+
+// maxRaises is how often a damping is raised, by ten each time.
+const maxRaises = 6
+
+// FactorOptions are how a Hessian is factored.
+type FactorOptions struct {
+	Damp    float64 // of the mean of the diagonal, which is added to it; 0 stands for 0.01
+	Order   []int   // of the columns; nil: as they are
+	Threads int     // 0 is GOMAXPROCS
+}
+
+func (o FactorOptions) check(n int) (damp float64, err error) {
+	damp = o.Damp
+	if damp == 0 {
+		damp = defaultDamp
+	}
+	if !(damp > 0) || math.IsInf(damp, 0) {
+		return 0, fmt.Errorf("damping of %v: %w", o.Damp, ErrRange)
+	}
+	return damp, checkOrder(o.Order, n)
+}
+
+// Factor is a damped Hessian, H + λI = M·D·Mᵀ, taken apart for GPTQ. M is unit
+// upper triangular; it is kept in f32, 2·n² bytes, D in f64. Any number of
+// goroutines may use one.
+type Factor struct {
+	n      int
+	lambda float64
+	raised int
+	order  []int
+	panels [][]float32 // of M, as triangle has them
+	d      []float64
+}
+
+// Factorize factors H + λI. H is n×n and symmetric; only its lower triangle is
+// read. λ is Damp times the mean of the diagonal, dead columns left out: a column
+// whose diagonal is 0 has no influence and takes none, whatever stands
+// beside it.
+//
+// Sums are f64 (6·n² bytes until it is done), M is then rounded to f32, in which
+// GPTQ multiplies by it: that moves a target by less than 2⁻²⁴·Σ|E·M|, as
+// much as the rounding of the product itself.
+//
+// For a semidefinite H no pivot is below λ. One below λ/2 says that the rounding
+// of H's entries outweighs the damping: λ is raised tenfold until there is
+// none, and Raised says how often. An entry that is not finite, or a negative
+// diagonal, is a *HessianError; a zero H is ErrNoData.
+func (s Set) Factorize(h Dense, o FactorOptions) (*Factor, error) {
+	x, err := checkHessian(h)
+	if err != nil {
+		return nil, err
+	}
+	damp, err := o.check(h.Cols)
+	if err != nil {
+		return nil, fmt.Errorf("hessian: %w", err)
+	}
+	if x.live == 0 {
+		return nil, ErrNoData
+	}
+	threads := threadCount(o.Threads)
+	t, lambda, raised, err := s.orReference().damped(&x, o.Order, damp, threads)
+	if err != nil {
+		return nil, err
+	}
+	f := &Factor{n: h.Cols, lambda: lambda, raised: raised, order: slices.Clone(o.Order), d: t.d, panels: make([][]float32, len(t.panels))}
+	eachTask(threads, len(t.panels), func(p int) {
+		src := t.panels[p]
+		dst := make([]float32, len(src))
+		for i, v := range src {
+			dst[i] = float32(v)
+		}
+		f.panels[p], t.panels[p] = dst, nil
+	})
+	return f, nil
+}
+
+// damped is H + λI taken apart.
+func (s Set) damped(x *hessian, order []int, damp float64, threads int) (t *triangle, lambda float64, raised int, err error) {
+	lambda = damp * x.mean
+	t = newTriangle(x.Cols)
+	for ; ; raised, lambda = raised+1, 10*lambda {
+		x.fill(t, order, nil, lambda, threads)
+		if s.factor.factor(t, lambda/2, threads) {
+			return t, lambda, raised, nil
+		}
+		if raised == maxRaises {
+			return nil, 0, raised, fmt.Errorf("hessian: not positive definite with %v on its diagonal of mean %v: %w", lambda, x.mean, ErrRange)
+		}
+	}
+}
+
+// Lambda is what was added to the diagonal.
+func (f *Factor) Lambda() float64 { return f.lambda }
+
+// Raised is how often the damping that was asked for had to be raised tenfold.
+func (f *Factor) Raised() int { return f.raised }
+
+// Columns is n.
+func (f *Factor) Columns() int { return f.n }
+
+// span is triangle's.
+func (f *Factor) span(p int) (start, end int) {
+	return p * factorBlock, min(f.n, (p+1)*factorBlock)
+}
