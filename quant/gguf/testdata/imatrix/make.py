@@ -27,16 +27,25 @@ NAMES = ["llama_tied", "qwen3", "qwen3_moe", "mixtral", "glm4_moe_mtp", "deepsee
 LETTERS = [chr(c) for c in range(33, 127)]
 CHUNK, CHUNKS = 64, 6
 
+# llama.cpp rounds the bounds of gpt-oss's yarn, and takes a deepseek2 that does not
+# say its gating function for one with softmax.
+WITHOUT = {"gpt_oss": ".rope.scaling."}
+SIGMOID = {"deepseek_v3_mtp": "deepseek2.expert_gating_func"}
+
 
 def with_letters(src, dst):
     r = gguf.GGUFReader(src)
     arch = r.fields["general.architecture"].contents()
     w = gguf.GGUFWriter(dst, arch)
     for f in r.fields.values():
+        if (drop := WITHOUT.get(src.stem)) and drop in f.name:
+            continue
         if f.name.startswith(("GGUF.", "tokenizer.")) or f.name in ("general.architecture", "general.file_type"):
             continue
         sub = f.types[-1] if f.types[0] == gguf.GGUFValueType.ARRAY else None
         w.add_key_value(f.name, f.contents(), f.types[0], sub_type=sub)
+    if key := SIGMOID.get(src.stem):
+        w.add_uint32(key, 2)
     vocab = int(next(t for t in r.tensors if t.name == "token_embd.weight").shape[1])
     tokens = (["<unk>", "<s>", "</s>", "\u2581"] + LETTERS)[:vocab]
     tokens += [f"[PAD{i}]" for i in range(len(tokens), vocab)]
