@@ -2,10 +2,12 @@ package calibrate
 
 import (
 	"context"
-	"errors"
+	"encoding/hex"
+	"runtime"
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
+	"quantscope/analysis/model"
 	"quantscope/kernels"
 	"quantscope/quant/codes"
 	"quantscope/quant/export"
@@ -33,18 +35,215 @@ type Setup struct {
 
 // Job is a Setup that was checked: nothing was computed yet.
 type Job struct {
-	s Setup
+	s       Setup
+	base    method.Variant // without what is calibrated
+	targets []target       // as Setup.Matrices
+	units   []unit
+	shared  [][]int // targets that share a global scale
+	budget  Budget
+	beside  int // matrices that are made beside each other
+	rank    RankBound
 }
 
-var errNotYet = errors.New("calibrate: is not there yet")
+// numerics is the version of the arithmetic: codes of another are not gone on with.
+const numerics = "1"
 
-// Prepare checks a setup: that the pass reaches every matrix, that the text fits
-// the vocabulary, that memory is enough; *model.MemoryError where it is not.
-func Prepare(ctx context.Context, s Setup) (*Job, error) { return nil, errNotYet }
+// sequential is what manifests call inputs that were measured behind quantized
+// layers.
+const sequential = "sequential"
+
+const (
+	defaultMem  = 2 << 30
+	defaultDamp = 0.01
+)
+
+// Prepare checks a setup: that the text fits the vocabulary, that the pass gets
+// through the model and, of every matrix, that it reaches it and that the tensors
+// are there that its input comes through; that memory is enough, *MemoryError where
+// it is not. What the method cannot be run on falls back, with the reason; Fallbacks
+// says which are known already.
+func Prepare(ctx context.Context, s Setup) (*Job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.Set.Name == "" {
+		s.Set = kernels.Best()
+	}
+	if s.Threads <= 0 {
+		s.Threads = runtime.GOMAXPROCS(0)
+	}
+	if s.Mem == 0 {
+		s.Mem = defaultMem
+	}
+	if s.Damp == 0 {
+		s.Damp = defaultDamp
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	j := &Job{s: s, base: s.Variant.Baseline()}
+	src, err := s.Reference.Source()
+	if err != nil {
+		return nil, err
+	}
+	defer src.Release()
+	if err := newGuards(j, src).check(); err != nil {
+		return nil, err
+	}
+	j.share()
+	tokens := int64(0)
+	if s.Corpus != nil {
+		tokens = s.Corpus.Tokens()
+	} else {
+		tokens = s.Saved.Header.Corpus.Tokens
+	}
+	j.rank = NewRankBound(s.Reference.Arch, tokens)
+	return j, j.fit()
+}
+
+// share finds the matrices that have one global scale.
+func (j *Job) share() {
+	if j.s.Globals != export.Shared || !export.SharesGlobal(j.s.Variant.Scheme) {
+		return
+	}
+	var list []topology.Matrix
+	var at []int
+	for i := range j.targets {
+		if !j.targets[i].kept {
+			list, at = append(list, j.s.Matrices[i]), append(at, i)
+		}
+	}
+	for _, g := range export.SharedGroups(list) {
+		members := make([]int, len(g))
+		for k, i := range g {
+			members[k] = at[i]
+		}
+		j.shared = append(j.shared, members)
+	}
+}
+
+// fit shares the memory out.
+func (j *Job) fit() error {
+	j.beside = j.s.Threads
+	if j.s.Saved != nil {
+		return nil
+	}
+	var err error
+	for {
+		j.budget, err = Predict(j.s.Reference.Arch, j.load(), j.s.Mem)
+		if err == nil || j.beside == 1 {
+			return err
+		}
+		j.beside = 1 // less beside each other needs less
+	}
+}
+
+// load is what memory is predicted for.
+func (j *Job) load() Load {
+	l := Load{Rows: j.s.Corpus.Tokens(), Threads: j.s.Threads, Bits: j.bits(), Beside: j.takes}
+	for _, c := range j.s.Corpus.Chunks {
+		l.Chunk = max(l.Chunk, len(c))
+	}
+	head := Input{N: j.s.Reference.Arch.Hidden}
+	l.Wants = func(layer *model.Layer) []Want {
+		name := unitHead
+		if layer != nil {
+			name = unitOf(layer)
+		}
+		for i := range j.units {
+			if u := &j.units[i]; u.name == name {
+				return j.wants(u, head)
+			}
+		}
+		return nil
+	}
+	return l
+}
+
+// bits are those of the widest weights.
+func (j *Job) bits() float64 {
+	for i := range j.s.Reference.Topology.Tensors {
+		if j.s.Reference.Topology.Tensors[i].DType == "F32" {
+			return 32
+		}
+	}
+	return 16
+}
+
+// takes are the bytes beside the moments of an input of n columns while the matrices
+// are made that read it: what its Hessian is taken apart in, twice, and of each
+// matrix the weights, in f32 where they are not stored so, two sets of codes and a
+// panel of what they decode to.
+func (j *Job) takes(n int) int64 {
+	rows := 0
+	for i := range j.s.Matrices {
+		if m := &j.s.Matrices[i]; m.Cols == n {
+			rows = max(rows, m.Rows)
+		}
+	}
+	one := 12 * int64(rows) * int64(n)
+	if j.s.Variant.NeedsHessian() {
+		one += 16 * int64(n) * int64(n)
+	}
+	return int64(j.beside) * one
+}
 
 // Units are what a run does one after the other, by the names that codes are kept
 // under.
-func (j *Job) Units() []string { return nil }
+func (j *Job) Units() []string {
+	out := make([]string, len(j.units))
+	for i := range j.units {
+		out[i] = j.units[i].name
+	}
+	return out
+}
+
+// Rank says whether the text can fill the Hessians of experts.
+func (j *Job) Rank() RankBound { return j.rank }
+
+// Budget says how memory is shared out; the zero value where nothing is measured.
+func (j *Job) Budget() Budget { return j.budget }
+
+// Fallbacks are the matrices of which it is known before anything is computed that
+// they cannot be what was asked for.
+func (j *Job) Fallbacks() []Fallback {
+	var out []Fallback
+	for i := range j.targets {
+		if t := &j.targets[i]; t.why != "" {
+			out = append(out, Fallback{i, t.as, t.why})
+		}
+	}
+	return out
+}
+
+// Manifest is that of the codes which the job makes.
+func (j *Job) Manifest() codes.Manifest {
+	s := &j.s
+	m := codes.Manifest{
+		Format: 1, Source: s.Reference.Identity, Variant: s.Variant.Name, Convention: s.Variant.Spec.Convention.String(), GlobalScale: s.Globals.String(),
+		Targets: s.Targets, Units: j.Units(), Only: s.Only, Damp: s.Damp, Inputs: sequential, Numerics: numerics, Program: s.Program,
+	}
+	for i := range s.Matrices {
+		m.Matrices = append(m.Matrices, s.Matrices[i].Name)
+	}
+	if s.Saved != nil {
+		m.Inputs, m.Corpus = s.Saved.Identity(), codes.Corpus{}
+		return m
+	}
+	c := s.Corpus
+	m.Corpus = codes.Corpus{
+		Name: c.Name, Source: c.Source, SHA256: hex.EncodeToString(c.SHA256[:]), Tokenizer: c.Tokenizer, Chunks: len(c.Chunks), Tokens: c.Tokens(),
+	}
+	return m
+}
+
+// chunks are the ids that are kept beside the codes.
+func (j *Job) chunks() [][]int32 {
+	if j.s.Saved != nil {
+		return nil
+	}
+	return j.s.Corpus.Chunks
+}
 
 // Progress is told as a run goes.
 type Progress struct {
@@ -91,6 +290,7 @@ type Trade struct {
 type Sink struct {
 	Progress func(Progress)
 	Counts   func(Counts)
+	Moments  func(*Moments) error // of every input that was measured, before it is used; only lent
 	Matrix   func(Result) error
 	Unit     func(unit string, seconds float64) error // all of it is handed over, and kept
 	Pause    func(context.Context) error              // asked between units; waits where the person holds the run
@@ -105,21 +305,24 @@ type Fallback struct {
 
 // Outcome is what a run comes to.
 type Outcome struct {
+	Variant    string       // what was asked for
+	Baseline   string       // what stays where that cannot be
 	Store      *codes.Store // nil without a folder
 	Fallbacks  []Fallback
+	Matrices   int
 	Params     int64 // of all matrices
 	FellBack   int64 // parameters of those that fell back
 	Calibrated int   // matrices
+	Chosen     int   // matrices that stay at the baseline because the person said so
+	Codes      int64 // of calibrated matrices
 	Changed    int64 // codes and parameters of calibrated matrices that are not the baseline's
 	Rank       RankBound
+	Experts    Spread // of what tokens experts were given
+	All        Means  // of calibrated matrices
+	Downs      Means  // of those that are down projections of routed experts
+	Others     Means  // of the others
 	Warnings   []string
 }
-
-// ErrFidelity is wrapped where a calibrated arm is its baseline, code for code.
-var ErrFidelity = errors.New("calibration changed nothing")
-
-// Gate is ErrFidelity with the figures where nothing changed, nil else.
-func (o *Outcome) Gate() error { return nil }
 
 // RankBound says whether the text can fill the Hessians of experts' down
 // projections: T ≥ moe_intermediate · n_experts / top_k.
@@ -133,7 +336,3 @@ type RankBound struct {
 
 // Met says whether it is; a model without experts needs nothing.
 func (r RankBound) Met() bool { return r.Experts == 0 || r.Tokens >= r.Need }
-
-// Run calibrates. What the codes folder has already is read back and passed
-// through, not made again. ctx ends it; what is kept stays.
-func (j *Job) Run(ctx context.Context, sink Sink) (*Outcome, error) { return nil, errNotYet }
