@@ -60,8 +60,8 @@ func TestScenarioRealEngine(t *testing.T) {
 		t.Fatalf("%d records, %d failed", measuredIn(d.m.scene.State), d.m.scene.State.Progress.Failed)
 	}
 	d.Press("v", "esc")
-	d.m.o.Known = []Known{{"nvfp4+mse", "nine multipliers"}, {"nvfp4+nonsense", "is not known"}}
-	d.Press("v", "end", "enter").Says("nonsense")
+	d.m.o.Known = []Known{{"nvfp4+mse", "nine multipliers"}, {"nvfp4+odd", "is not known"}}
+	d.Press("v", "end", "enter").Says("nvfp4+odd")
 	d.Press("v", "end", "up", " ", "enter").Until(ctx, finished(720))
 	if v := d.m.scene.State.Variants; len(v) != 3 || v[2].Name != "nvfp4+mse" {
 		t.Errorf("variants %v", v)

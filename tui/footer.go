@@ -74,7 +74,7 @@ var ownHints = [paneCount][]hint{
 	PaneClipping: {{key: "o", label: "o", word: "view"}},
 	// The budget is what the person came for; the other parts are one key away.
 	PaneLandscape: {{key: "o", label: "o", word: "part"}, {key: "<", label: "< >", word: "budget"}, {key: "w", label: "w", word: "recipe"}},
-	PaneCompare:   {{key: "o", label: "o", word: "view"}},
+	PaneCompare:   {{key: "o", label: "o", word: "view"}, {key: "c", label: "c", word: "trade"}},
 	PaneKL:        {{key: "R", label: "R", word: "measure"}, {key: "o", label: "o", word: "view"}, {key: "c", label: "c", word: "choose"}, {key: "s", label: "s", word: "sort"}},
 	PaneAudit:     {{key: "p", label: "p", word: "proof"}, {key: "f", label: "f", word: "findings"}, {key: "o", label: "o", word: "name"}},
 	PaneLog:       {{key: "f", label: "f", word: "kinds"}},

@@ -127,6 +127,58 @@ func rangeTicks(lo, hi float64, n int) []tick {
 	}
 }
 
+// logTicks are values of an axis of n cells that goes from 10^lo to 10^hi: powers
+// of ten, over less than two decades with what stands between them, over less than
+// one round values at their places.
+func logTicks(lo, hi float64, n int) []tick {
+	if n < 2 || !isNumber(lo) || !isNumber(hi) || !(hi > lo) || hi > 300 || lo < -300 {
+		return nil
+	}
+	at := func(v float64) int {
+		return min(max(int(math.Round((math.Log10(v)-lo)/(hi-lo)*float64(n-1))), 0), n-1)
+	}
+	apart := func(values []float64, label func(i int) string) []tick {
+		var out []tick
+		for i, v := range values {
+			k := tick{at(v), label(i)}
+			if last := len(out) - 1; last >= 0 && k.at-out[last].at < (Width(k.label)+Width(out[last].label))/2+2 {
+				return nil
+			}
+			out = append(out, k)
+		}
+		return out
+	}
+	if hi-lo < 1 {
+		for want := max(n/10, 2); want > 0; want-- {
+			values, step := roundValues(math.Pow(10, lo), math.Pow(10, hi), want, false)
+			labels := axisLabels(values, step)
+			if out := apart(values, func(i int) string { return labels[i] }); out != nil {
+				return out
+			}
+		}
+		return nil
+	}
+	for _, steps := range [][]float64{{1, 2, 5}, {1, 3}, {1}} {
+		var values []float64
+		for e := math.Floor(lo); e <= hi; e++ {
+			for _, m := range steps {
+				if v := tenTimes(m, e); math.Log10(v) >= lo-1e-9 && math.Log10(v) <= hi+1e-9 {
+					values = append(values, v)
+				}
+			}
+		}
+		if out := apart(values, func(i int) string { return compact(values[i]) }); out != nil {
+			return out
+		}
+	}
+	var values []float64 // many decades: as many powers as stand apart
+	every := math.Ceil((hi - lo) / (float64(n) / 9))
+	for e := math.Ceil(lo/every) * every; e <= hi; e += every {
+		values = append(values, tenTimes(1, e))
+	}
+	return apart(values, func(i int) string { return compact(values[i]) })
+}
+
 // upTicks are round values from lo to hi up an axis of rows lines, at counts lines
 // from the foot: the line whose middle is nearest where ends says that the lowest
 // line is lo and the uppermost hi, else the line that a bar of that height fills.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	tea "github.com/charmbracelet/bubbletea"
 	"github.com/muesli/termenv"
 
 	"quantscope/analysis/calibrate"
@@ -203,5 +204,130 @@ func TestLogScale(t *testing.T) {
 	}
 	if s = (Scale{Lo: 0, Hi: 4, Log: true}); s.Place(1) != 0.25 {
 		t.Errorf("without a positive limit the scale is linear: %v", s.Place(1))
+	}
+}
+
+// comparing looks at A and B of a state.
+func comparing(t testing.TB, state *sessions.State, a, b int) (*Scene, *Compare) {
+	s := sceneOf(t, state)
+	s.Baseline, s.Variant = a, b
+	return s, newCompare(s)
+}
+
+// The trade of a calibrated variant and its baseline, and of one that is neither.
+func TestTradeSides(t *testing.T) {
+	state := viewstest.Calibrated()
+	for _, c := range []struct {
+		a, b  int
+		sides [2]tradeSide
+		note  string
+	}{
+		{0, 1, [2]tradeSide{tradeOfOther, tradeOwn}, "A is not calibrated: its figures are of B's baseline"},
+		{1, 0, [2]tradeSide{tradeOwn, tradeOfOther}, "B is not calibrated: its figures are of A's baseline"},
+		{2, 1, [2]tradeSide{tradeNone, tradeOwn}, "A is not calibrated and not the baseline of B"},
+		{0, 2, [2]tradeSide{}, ""},
+	} {
+		s, p := comparing(t, state, c.a, c.b)
+		sideA, sideB := s.tradeSides(c.a, c.b)
+		if sideA != c.sides[0] || sideB != c.sides[1] {
+			t.Errorf("%d, %d: sides %d and %d, want %v", c.a, c.b, sideA, sideB, c.sides)
+		}
+		p.SetSize(118, 35)
+		if hit(p, "c") != (c.note != "") {
+			t.Errorf("%d, %d: c works: %v", c.a, c.b, c.note == "")
+		}
+		if text := strings.Join(strings.Fields(p.View()), " "); c.note != "" && !strings.Contains(text, strings.Fields(c.note)[0]+" is not calibrated") {
+			t.Errorf("%d, %d: no note in\n%s", c.a, c.b, p.View())
+		}
+	}
+}
+
+// The list is in order of what B loses, its means are those of the rows with both
+// figures, and the other way round every ratio is turned over.
+func TestTradeList(t *testing.T) {
+	state := viewstest.Calibrated()
+	s, _ := comparing(t, state, 0, 1)
+	var l, back tradeList
+	l.update(s, 0, 1)
+	back.update(s, 1, 0)
+	ratio := map[int]float64{}
+	var relB, outA float64
+	n := 0
+	for i, r := range l.rows {
+		if i > 0 && r.ratio > l.rows[i-1].ratio {
+			t.Fatalf("row %d: %v after %v", i, r.ratio, l.rows[i-1].ratio)
+		}
+		ratio[r.tensor] = r.ratio
+		if !math.IsNaN(r.ratio) {
+			relB, outA, n = relB+r.relB, outA+r.outA, n+1
+		}
+	}
+	for _, r := range back.rows {
+		if math.IsNaN(r.ratio) != math.IsNaN(ratio[r.tensor]) || math.Abs(r.ratio*ratio[r.tensor]-1) > 1e-12 {
+			t.Fatalf("tensor %d: %v one way, %v the other", r.tensor, ratio[r.tensor], r.ratio)
+		}
+	}
+	if l.n != n || l.n != 239 || l.without != 1 || l.fell != 1 || l.heavier != n || math.Abs(l.relB-relB/float64(n)) > 1e-15 || math.Abs(l.outA-outA/float64(n)) > 1e-15 {
+		t.Errorf("%d of %d rows, %d without, %d fell back, %d heavier", l.n, n, l.without, l.fell, l.heavier)
+	}
+	if !(l.outB < l.outA && l.relB > l.relA && l.lower < l.n && l.lower > 230) || l.losses() != l.n-l.lower {
+		t.Errorf("%+v", l)
+	}
+	if text := l.sentence(&state.Variants[0], &state.Variants[1]); !strings.Contains(text, "more weight error") || !strings.Contains(text, "less output error on the calibration text than int4-g128") {
+		t.Error(text)
+	}
+}
+
+func TestTradeGolden(t *testing.T) {
+	for _, size := range paneSizes {
+		for at, part := range []string{"table", "chart", "sums"} {
+			if at > 0 && size.name != "80x24" {
+				continue
+			}
+			t.Run(size.name+"-"+part, func(t *testing.T) {
+				_, p := comparing(t, viewstest.Calibrated(), 0, 1)
+				p.SetSize(size.w, size.h)
+				hit(p, "c")
+				for range at {
+					hit(p, "o")
+				}
+				hit(p, "g")
+				checkSize(t, p.View(), size.w, size.h)
+				checkGolden(t, p.Title()+"\n"+p.View())
+			})
+		}
+	}
+}
+
+// A click on a row of the table puts the cursor on its tensor.
+func TestTradeClick(t *testing.T) {
+	s, p := comparing(t, viewstest.Calibrated(), 0, 1)
+	p.SetSize(118, 35)
+	hit(p, "c")
+	_ = p.View()
+	r := p.layout().parts[compareTradeTable]
+	from, _, _ := p.trades.tradeWindow(s.Cursor, r.h)
+	if ok, _ := p.HandleMouse(r.x+4, r.y+3, tea.MouseMsg{Action: tea.MouseActionPress, Button: tea.MouseButtonLeft}); !ok || s.Cursor != p.trades.rows[from+2].tensor {
+		t.Errorf("%v: cursor %d, want %d", ok, s.Cursor, p.trades.rows[from+2].tensor)
+	}
+}
+
+// Labels of logarithmic axes stand at their places and apart.
+func TestLogTicks(t *testing.T) {
+	for _, c := range []struct {
+		lo, hi float64
+		n      int
+		first  string
+		least  int
+	}{{-3, 0, 60, "0.001", 4}, {math.Log10(0.004), math.Log10(0.012), 60, "0.004", 4}, {-8, 2, 30, "1.0e−06", 2}, {-2, 0, 12, "0.01", 2}, {0, 0, 60, "", 0}, {math.NaN(), 1, 60, "", 0}} {
+		ticks := logTicks(c.lo, c.hi, c.n)
+		if len(ticks) < c.least || len(ticks) > 0 && ticks[0].label != c.first {
+			t.Errorf("%v to %v in %d: %v", c.lo, c.hi, c.n, ticks)
+		}
+		for i := 1; i < len(ticks); i++ {
+			if ticks[i].at-ticks[i-1].at < 2 || ticks[i].at >= c.n {
+				t.Errorf("%v to %v in %d: %v", c.lo, c.hi, c.n, ticks)
+			}
+		}
 	}
 }

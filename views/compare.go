@@ -18,6 +18,9 @@ type Compare struct {
 	w, h   int
 	part   comparePart // what a small screen shows
 	places bool        // a middling one shows the table of places instead of the spread
+	trade  bool        // weight error against output error is shown, where a side is calibrated
+	at     int         // of tradeParts, on a small screen
+	trades tradeList
 
 	pairs pairs
 	key   compareKey // what pairs were read for
@@ -133,6 +136,9 @@ func (p *Compare) refresh() {
 		p.fill()
 		p.stale = false
 	}
+	if p.trade {
+		p.trades.update(s, s.Baseline, s.Variant)
+	}
 	for _, m := range p.maps {
 		m.SetTheme(s.Theme)
 		m.SetFilter(s.Filter)
@@ -171,6 +177,9 @@ func (p *Compare) fill() {
 }
 
 func (p *Compare) layout() compareLayout {
+	if p.showsTrade() {
+		return arrangeTrade(p.w, p.h, p.pairs.places.layers(), tradeParts[p.at])
+	}
 	return arrangeCompare(p.w, p.h, p.pairs.places.layers(), p.part, p.places)
 }
 
@@ -184,8 +193,13 @@ func mapParts(h int) (lines int, legend bool) {
 
 // Keys lists the keys of the pane.
 func (p *Compare) Keys() []Key {
-	other := Key{Keys: []string{"o"}, Label: "o", Help: "other view: " + comparePartNames[(p.part+1)%compareParts]}
+	other := Key{Keys: []string{"o"}, Label: "o", Help: "other view: " + comparePartNames[(p.part+1)%compareCycle]}
 	back := Key{Keys: []string{"O"}, Label: "O", Help: "view before"}
+	trade := Key{Keys: []string{"c"}, Label: "c", Help: "weight error against output error", Disabled: p.tradeOff()}
+	if p.showsTrade() {
+		trade.Help = "back to the comparison"
+		other.Help = "other view: " + comparePartNames[tradeParts[(p.at+1)%len(tradeParts)]]
+	}
 	switch l := p.layout(); {
 	case l.shared && p.places:
 		other.Help = "other view: " + comparePartNames[compareSpread]
@@ -199,11 +213,17 @@ func (p *Compare) Keys() []Key {
 	if _, _, ok := p.sides(); !ok {
 		swap.Disabled = "there are no two variants"
 	}
-	if len(p.pairs.outcome.worst) == 0 {
+	switch {
+	case p.showsTrade():
+		worst.Help = "next matrix with more output error"
+		if p.trades.losses() == 0 {
+			worst.Disabled = "no matrix has more output error"
+		}
+	case len(p.pairs.outcome.worst) == 0:
 		worst.Disabled = "no regressions"
 	}
 	return []Key{
-		swap, worst, other, back,
+		swap, worst, trade, other, back,
 		{Keys: []string{"up", "k"}, Label: "↑ k", Help: "layer above"},
 		{Keys: []string{"down", "j"}, Label: "↓ j", Help: "layer below"},
 		{Keys: []string{"left", "h"}, Label: "← h", Help: "cell before"},
@@ -225,7 +245,16 @@ func (p *Compare) HandleKey(k tea.KeyMsg) (bool, tea.Cmd) {
 		p.scene.SetVariant(a)
 	case "g":
 		p.refresh()
+		if p.showsTrade() {
+			return p.nextLoss(), nil
+		}
 		return p.nextRegression(), nil
+	case "c":
+		if p.tradeOff() != "" {
+			return false, nil
+		}
+		p.trade = !p.trade
+		p.version++
 	case "o", "O":
 		switch l := p.layout(); {
 		case l.shared:
@@ -235,11 +264,20 @@ func (p *Compare) HandleKey(k tea.KeyMsg) (bool, tea.Cmd) {
 		case !l.small:
 			return false, nil
 		}
+		if p.showsTrade() {
+			step := 1
+			if key == "O" {
+				step = len(tradeParts) - 1
+			}
+			p.at = (p.at + step) % len(tradeParts)
+			p.version++
+			return true, nil
+		}
 		step := comparePart(1)
 		if key == "O" {
-			step = compareParts - 1
+			step = compareCycle - 1
 		}
-		p.part = (p.part + step) % compareParts
+		p.part = (p.part + step) % compareCycle
 		p.version++
 	case "up", "k":
 		p.move(0, -1)
@@ -295,6 +333,13 @@ func (p *Compare) HandleMouse(x, y int, m tea.MouseMsg) (bool, tea.Cmd) {
 				p.scene.SetCursor(tensor)
 			}
 			return ok, nil
+		}
+	}
+	if r := layout.parts[compareTradeTable]; r.has(x, y) {
+		from, to, _ := p.trades.tradeWindow(p.scene.Cursor, r.h)
+		if i := from + y - r.y - 1; i >= from && i < to {
+			p.scene.SetCursor(p.trades.rows[i].tensor)
+			return true, nil
 		}
 	}
 	if r := layout.parts[compareWorst]; r.has(x, y) {

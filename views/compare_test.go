@@ -32,7 +32,7 @@ func TestCompareGolden(t *testing.T) {
 		p := NewCompare(s)
 		p.SetSize(80, 19)
 		var b strings.Builder
-		for range compareParts {
+		for range compareCycle {
 			b.WriteString(p.View() + "\n")
 			hit(p, "o")
 		}
@@ -94,7 +94,7 @@ func TestCompareKL(t *testing.T) {
 func TestArrangeCompare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(-1, 300).Draw(t, "w"), rapid.IntRange(-1, 120).Draw(t, "h")
-		l := arrangeCompare(w, h, rapid.IntRange(0, 100).Draw(t, "rows"), comparePart(rapid.IntRange(0, int(compareParts)-1).Draw(t, "part")), rapid.Bool().Draw(t, "places"))
+		l := arrangeCompare(w, h, rapid.IntRange(0, 100).Draw(t, "rows"), comparePart(rapid.IntRange(0, int(compareCycle)-1).Draw(t, "part")), rapid.Bool().Draw(t, "places"))
 		rects := append([]rect{l.head, l.cursor}, l.parts[:]...)
 		for i, a := range rects {
 			if a.w < 0 || a.h < 0 {
@@ -141,7 +141,7 @@ func TestCompareSaysWhatACellStandsFor(t *testing.T) {
 	p := newCompare(s)
 	for _, size := range [][2]int{{118, 35}, {198, 55}, {78, 19}} {
 		p.SetSize(size[0], size[1])
-		for range compareParts {
+		for range compareCycle {
 			l := p.layout()
 			for i, part := range []comparePart{compareA, compareB, compareDiff} {
 				r := l.parts[part]

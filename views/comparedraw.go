@@ -57,6 +57,12 @@ func (p *Compare) drawPart(part comparePart, r rect, a, b *sessions.Variant) str
 		return Block(strings.Split(scatterChart(th, &p.pairs, s.Cursor, b.ID, r.w, r.h), "\n"), r.w, r.h)
 	case compareSpread:
 		return Block(strings.Split(spreadChart(th, &p.pairs, b.ID, r.w, r.h), "\n"), r.w, r.h)
+	case compareTradeTable:
+		return tradeTable(th, &p.trades, s.State.Tensors, s.Cursor, r.w, r.h)
+	case compareTradeChart:
+		return Block(strings.Split(tradeChart(th, &p.trades, s.Cursor, a.ID, b.ID, r.w, r.h), "\n"), r.w, r.h)
+	case compareTradeSums:
+		return tradeSums(th, &p.trades, a, b, r.w, r.h)
 	case comparePlaces:
 		layer := -1
 		if s.Cursor >= 0 && s.Cursor < len(s.State.Tensors) {
@@ -94,7 +100,11 @@ func (p *Compare) drawMap(i int, title string, r rect) string {
 func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 	th, o := p.scene.Theme, &p.pairs.outcome
 	who := th.Dim.Render("A ") + th.VariantTag(a.Name, a.ID) + th.Dim.Render("   B ") + th.VariantTag(b.Name, b.ID)
-	if p.layout().small {
+	trade := p.showsTrade()
+	switch {
+	case p.layout().small && trade:
+		who += th.Dim.Render("   " + comparePartNames[tradeParts[p.at]])
+	case p.layout().small:
 		who += th.Dim.Render("   " + comparePartNames[p.part])
 	}
 	outcome := o.coverage()
@@ -111,6 +121,9 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 	}
 	if !p.layout().small {
 		text := compareSentence(a, b, o, p.pairs.metric.Name)
+		if trade {
+			text = p.trades.sentence(a, b)
+		}
 		if kl := p.scene.KL.of(a.Name, b.Name); kl != nil {
 			text = strings.TrimSuffix(text, ".") + "; " + kl.sentence() + "."
 		}
@@ -118,6 +131,9 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 			return th.Text.Render(Fit(text, r.w))
 		}
 		return Block(wrapped(th.Text, text, r.w), r.w, r.h)
+	}
+	if l := &p.trades; trade {
+		outcome = fmt.Sprintf("mean weight error² %s  output error² %s  falls on %s of %s", relative(quotient(l.relB-l.relA, l.relA)), relative(quotient(l.outB-l.outA, l.outA)), thousands(l.lower), thousands(l.n))
 	}
 	if kl := p.scene.KL.of(a.Name, b.Name); kl != nil {
 		outcome += fitting(r.w-Width(outcome), "  KL "+kl.words(), "  KL "+kl.means(), "")
@@ -194,10 +210,19 @@ func (p *Compare) underCursor(r rect) string {
 	}
 	if r.h < 5 {
 		line := fmt.Sprintf("%s  A %s  B %s  B − A %s", c.metric.Name, figure(&c.left), figure(&c.right), step)
+		if x := p.trades.row(t); p.showsTrade() && x != nil {
+			line = fmt.Sprintf("weights %s → %s  output %s → %s  B/A %s", tradeText(x.relA), tradeText(x.relB), tradeText(x.outA), tradeText(x.outB), ratioOf(x.ratio))
+		}
 		return Block([]string{name, th.Text.Render(Truncate(line, r.w))}, r.w, r.h)
 	}
 	lines := []string{name}
-	for _, row := range [][2]string{{c.metric.Name + ", A", figure(&c.left)}, {c.metric.Name + ", B", figure(&c.right)}, {"B − A", step}} {
+	rows := [][2]string{{c.metric.Name + ", A", figure(&c.left)}, {c.metric.Name + ", B", figure(&c.right)}, {"B − A", step}}
+	if p.showsTrade() {
+		if x := p.trades.row(t); x != nil {
+			rows = append(rows, [2]string{"weight error²", tradeText(x.relA) + " → " + tradeText(x.relB)}, [2]string{"output error²", tradeText(x.outA) + " → " + tradeText(x.outB)}, [2]string{"  B/A", ratioOf(x.ratio)})
+		}
+	}
+	for _, row := range rows {
 		lines = append(lines, th.Dim.Render(Fit(row[0], max(r.w-Width(row[1]), 0)))+th.Text.Render(row[1]))
 	}
 	return Block(lines, r.w, r.h)

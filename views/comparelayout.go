@@ -24,11 +24,17 @@ const (
 	compareScatter
 	compareSpread
 	comparePlaces
+	compareTradeTable
+	compareTradeChart
+	compareTradeSums
 	compareParts
+
+	compareCycle = compareTradeTable // the parts before it are shown one after the other
 )
 
 var comparePartNames = [compareParts]string{
 	"map of B − A", "map of A", "map of B", "paired table", "regressions", "A against B", "spread of changes", "layers and projections",
+	"the trade: table", "the trade: weight against output error", "the trade: sums",
 }
 
 // compareLayout says where the parts stand; those that are not shown are empty.

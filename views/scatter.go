@@ -7,12 +7,39 @@ type Scatter struct {
 	X, Y           []float64 // pairs; those that are not finite are left out and counted
 	XLabel, YLabel string
 	Diagonal       bool // both axes span the same values, and x = y is drawn
+	Free           bool // axes span their own values, whatever Diagonal says; x = y is drawn as far as it is in sight
 	Mark           int  // index of the point that is marked, -1 for none
 	Ink            string
+	Log            bool   // both axes are logarithmic; what is not positive is left out
+	Other          *Cloud // drawn below the points; nil
+}
+
+// Cloud is a second set of points, told from the first by its glyph: a ring a cell.
+type Cloud struct {
+	X, Y []float64
+	Mark int // index of the point that is marked, -1 for none
+	Ink  string
+}
+
+// logged are values as a logarithmic axis places them.
+func logged(values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		if out[i] = math.NaN(); v > 0 {
+			out[i] = math.Log10(v)
+		}
+	}
+	return out
 }
 
 // Render draws exactly h lines of exactly w cells.
 func (s Scatter) Render(t *Theme, w, h int) string {
+	if s.Log {
+		s.X, s.Y = logged(s.X), logged(s.Y)
+		if o := s.Other; o != nil {
+			s.Other = &Cloud{logged(o.X), logged(o.Y), o.Mark, o.Ink}
+		}
+	}
 	n := min(len(s.X), len(s.Y))
 	if w < 8 || h < 4 || n == 0 {
 		return Block(nil, w, h)
@@ -22,7 +49,7 @@ func (s Scatter) Render(t *Theme, w, h int) string {
 		return Block([]string{t.Dim.Render("nothing to draw yet")}, w, h)
 	}
 	pw, ph := w, h-2
-	up := upTicks(ys.Lo, ys.Hi, ph, false, true)
+	up := s.ticksUp(ys, ph)
 	lw := 1
 	for _, k := range up {
 		lw = max(lw, Width(k.label)+1)
@@ -38,19 +65,25 @@ func (s Scatter) Render(t *Theme, w, h int) string {
 	for _, k := range up {
 		c.text(lw-1-Width(k.label), ph-1-k.at, k.label, t.ink.dim)
 	}
-	c.axisX(t, lw, ph, pw, rangeTicks(xs.Lo, xs.Hi, pw))
+	across := rangeTicks(xs.Lo, xs.Hi, pw)
+	if s.Log {
+		across = logTicks(xs.Lo, xs.Hi, pw)
+	}
+	c.axisX(t, lw, ph, pw, across)
 	if s.Diagonal {
-		for x := range pw {
-			f := float64(x) / float64(max(pw-1, 1))
-			c.put(lw+x, ph-1-int(math.Round(f*float64(ph-1))), "·", t.ink.faint)
-		}
+		s.diagonal(xs, ys, pw, ph, func(x, y int) { c.put(lw+x, y, "·", t.ink.faint) })
 	}
 	dots := make([]rune, pw*ph)
-	place := func(i int) (int, int) {
-		x := int(xs.Place(s.X[i]) * float64(pw*2-1))
-		y := int(ys.Place(s.Y[i]) * float64(ph*4-1))
+	at := func(vx, vy float64) (int, int) {
+		x := int(xs.Place(vx) * float64(pw*2-1))
+		y := int(ys.Place(vy) * float64(ph*4-1))
 		return x, ph*4 - 1 - y
 	}
+	place := func(i int) (int, int) { return at(s.X[i], s.Y[i]) }
+	s.other(t, func(vx, vy float64, glyph, ink string) {
+		x, y := at(vx, vy)
+		c.put(lw+x/2, y/4, glyph, ink)
+	}, false)
 	for i := range n {
 		if !isNumber(s.X[i]) || !isNumber(s.Y[i]) {
 			continue
@@ -63,12 +96,73 @@ func (s Scatter) Render(t *Theme, w, h int) string {
 			c.put(lw+i%pw, i/pw, string(0x2800+d), s.Ink)
 		}
 	}
+	s.other(t, func(vx, vy float64, glyph, ink string) {
+		x, y := at(vx, vy)
+		c.put(lw+x/2, y/4, glyph, ink)
+	}, true)
 	if m := s.Mark; m >= 0 && m < n && isNumber(s.X[m]) && isNumber(s.Y[m]) {
 		x, y := place(m)
 		c.put(lw+x/2, y/4, "◉", t.ink.accent)
 	}
 	s.nameAxes(t, c, lw, pw, ph)
 	return Block(c.lines(t), w, h)
+}
+
+// other puts the points of the second cloud, or the marked one alone.
+func (s Scatter) other(t *Theme, put func(x, y float64, glyph, ink string), marked bool) {
+	o := s.Other
+	if o == nil {
+		return
+	}
+	for i := range min(len(o.X), len(o.Y)) {
+		switch {
+		case !isNumber(o.X[i]) || !isNumber(o.Y[i]):
+		case marked && i == o.Mark:
+			put(o.X[i], o.Y[i], "◎", t.ink.accent)
+		case !marked:
+			put(o.X[i], o.Y[i], "∘", o.Ink)
+		}
+	}
+}
+
+// ticksUp are the labels of the vertical axis.
+func (s Scatter) ticksUp(ys Scale, rows int) []tick {
+	if !s.Log {
+		return upTicks(ys.Lo, ys.Hi, rows, false, true)
+	}
+	var out []tick
+	for _, k := range logTicks(ys.Lo, ys.Hi, rows*4) { // labels of several cells need one line only
+		if k.at = int(math.Round(float64(k.at) / float64(rows*4-1) * float64(rows-1))); len(out) == 0 || k.at > out[len(out)-1].at+1 {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// diagonal calls put with the cells of x = y that are in sight.
+func (s Scatter) diagonal(xs, ys Scale, pw, ph int, put func(x, y int)) {
+	if !s.Free {
+		for x := range pw {
+			f := float64(x) / float64(max(pw-1, 1))
+			put(x, ph-1-int(math.Round(f*float64(ph-1))))
+		}
+		return
+	}
+	last := -1
+	for i := range 4 * pw { // steeper than a cell wide, too
+		v := xs.Lo + (xs.Hi-xs.Lo)*float64(i)/float64(max(4*pw-1, 1))
+		f := (v - ys.Lo) / (ys.Hi - ys.Lo)
+		if !(f >= 0 && f <= 1) {
+			last = -1
+			continue
+		}
+		y := ph - 1 - int(math.Round(f*float64(ph-1)))
+		for k := min(y, last); last >= 0 && k <= max(y, last); k++ {
+			put(i/4, k)
+		}
+		put(i/4, y)
+		last = y
+	}
 }
 
 // limits spans the finite pairs and counts the others.
@@ -83,7 +177,20 @@ func (s Scatter) limits(n int) (xs, ys Scale, left int) {
 		xs.Lo, xs.Hi = min(xs.Lo, s.X[i]), max(xs.Hi, s.X[i])
 		ys.Lo, ys.Hi = min(ys.Lo, s.Y[i]), max(ys.Hi, s.Y[i])
 	}
-	if s.Diagonal {
+	if o := s.Other; o != nil {
+		for i := range min(len(o.X), len(o.Y)) {
+			if isNumber(o.X[i]) && isNumber(o.Y[i]) {
+				xs.Lo, xs.Hi = min(xs.Lo, o.X[i]), max(xs.Hi, o.X[i])
+				ys.Lo, ys.Hi = min(ys.Lo, o.Y[i]), max(ys.Hi, o.Y[i])
+			}
+		}
+	}
+	if s.Free && left < n {
+		for _, k := range []*Scale{&xs, &ys} { // so that no point lies on the frame
+			pad := 0.03 * (k.Hi - k.Lo)
+			k.Lo, k.Hi = k.Lo-pad, k.Hi+pad
+		}
+	} else if s.Diagonal {
 		xs.Lo, xs.Hi = min(xs.Lo, ys.Lo), max(xs.Hi, ys.Hi)
 		ys = xs
 	}
