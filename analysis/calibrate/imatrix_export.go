@@ -1,13 +1,12 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"strings"
 
-	"quantscope/analysis/candidate"
-	"quantscope/analysis/model"
 	"quantscope/quant/gguf"
 	"quantscope/quant/topology"
 )
@@ -24,24 +23,27 @@ type Unnamed struct {
 }
 
 // Imatrix makes an imatrix of the file, under the names that llama.cpp's converter
-// gives to the linear maps, and tells what has no name there. ref is the model.
-// llama.cpp measures gate and up of each expert over the tokens routed to it; here all
-// experts share what goes in, so each has that, with the count of all tokens.
-func (f *File) Imatrix(ctx context.Context, ref *candidate.Candidate) (*gguf.Imatrix, []Unnamed, error) {
+// gives to the linear maps, and tells what has no name there. llama.cpp measures gate
+// and up of each expert over the tokens routed to it; here all experts share what goes
+// in, so each has that, with the count of all tokens.
+func (f *File) Imatrix(ctx context.Context) (*gguf.Imatrix, []Unnamed, error) {
+	if f.ck == nil {
+		m, err := gguf.ReadImatrix(f.path)
+		return m, nil, err
+	}
 	c := f.Header.Corpus
-	m := &gguf.Imatrix{Datasets: []string{orWord(c.Source, c.Name)}, ChunkCount: c.Chunks}
+	m := &gguf.Imatrix{Datasets: []string{cmp.Or(c.Source, c.Name, "unknown")}, ChunkCount: c.Chunks}
 	if c.Chunks > 0 {
 		m.ChunkSize = int(min((c.Tokens+int64(c.Chunks)-1)/int64(c.Chunks), math.MaxInt32))
 	}
-	x := &imatrixMaker{f: f, ctx: ctx, m: m, unnamed: map[string]*Unnamed{}}
-	src, err := ref.Source()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer src.Release()
-	for _, u := range AllInputs(ref.Arch, src, false) {
+	x := &imatrixMaker{f: f, ctx: ctx, m: m, index: map[string]int{}, unnamed: map[string]*Unnamed{}}
+	for _, u := range f.units {
+		experts := 0
 		for _, in := range u.Inputs {
-			if err := x.add(in, ref.Arch); err != nil {
+			experts = max(experts, in.At.Expert+1)
+		}
+		for _, in := range u.Inputs {
+			if err := x.add(in, experts); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -62,15 +64,6 @@ func (f *File) Imatrix(ctx context.Context, ref *candidate.Candidate) (*gguf.Ima
 	return m, out, nil
 }
 
-func orWord(words ...string) string {
-	for _, w := range words {
-		if w != "" {
-			return w
-		}
-	}
-	return "unknown"
-}
-
 type imatrixMaker struct {
 	f       *File
 	ctx     context.Context
@@ -82,28 +75,19 @@ type imatrixMaker struct {
 }
 
 // add writes the entries of all maps that read an input.
-func (x *imatrixMaker) add(in Kept, ref *model.Spec) error {
-	if _, known := x.f.at[in.At]; !known {
-		return nil // of a part of the model that was not measured
-	}
-	var sum2 []float32
+func (x *imatrixMaker) add(in Kept, experts int) error {
+	sum2 := make([]float32, in.N)
 	rows := x.f.Rows(in.At)
 	if rows > 0 {
 		mo, err := x.f.Moments(x.ctx, in.At)
 		if err != nil {
 			return err
 		}
-		if mo.N != in.N {
-			return x.f.fail(in.At.String(), "has %d columns, and the model has %d", mo.N, in.N)
-		}
-		sum2 = make([]float32, in.N)
 		for i, v := range mo.Sum2 {
 			if sum2[i] = float32(v); math.IsInf(float64(sum2[i]), 0) {
 				return x.f.fail(in.At.String(), "the sum of squares of column %d is %g, which f32 cannot hold", i, v)
 			}
 		}
-	} else {
-		sum2 = make([]float32, in.N)
 	}
 	for _, name := range in.For {
 		kind, projection, _ := strings.Cut(name, " ")
@@ -118,7 +102,7 @@ func (x *imatrixMaker) add(in Kept, ref *model.Spec) error {
 		case !ok:
 			x.without(name, r.Layer, "has no tensor in GGUF files")
 		case stacked:
-			x.stack(entry, r, in, sum2, rows, experts(ref, r.Layer))
+			x.stack(entry, r, in, sum2, rows, experts)
 		case rows > 0:
 			x.put(entry, in.N, 1, 0, sum2, rows)
 		}
@@ -127,17 +111,6 @@ func (x *imatrixMaker) add(in Kept, ref *model.Spec) error {
 		}
 	}
 	return nil
-}
-
-func experts(ref *model.Spec, layer int) int {
-	for _, list := range [][]model.Layer{ref.Layers, ref.MTP} {
-		for i := range list {
-			if l := &list[i]; l.Index == layer && l.MoE != nil {
-				return l.MoE.Experts
-			}
-		}
-	}
-	return 0
 }
 
 // stack puts what one expert reads at its place among all, or what all read at
@@ -154,9 +127,6 @@ func (x *imatrixMaker) stack(name string, r topology.Role, in Kept, sum2 []float
 }
 
 func (x *imatrixMaker) put(name string, n, matrices, at int, sum2 []float32, rows int64) {
-	if x.index == nil {
-		x.index = map[string]int{}
-	}
 	i, ok := x.index[name]
 	if !ok {
 		i = len(x.m.Entries)

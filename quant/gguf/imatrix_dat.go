@@ -137,3 +137,23 @@ func (c *cursor) floats(x []float32) error {
 	}
 	return nil
 }
+
+// Counted is an imatrix of the older format with tokens for its counts: of so many
+// a chunk, as llama.cpp takes it. Means are the same.
+func (m *Imatrix) Counted(chunk int) *Imatrix {
+	out := *m
+	out.Legacy, out.ChunkSize = false, chunk
+	out.Entries = make([]ImatrixEntry, len(m.Entries))
+	for i, e := range m.Entries {
+		sums, counts := make([]float32, len(e.Sum2)), make([]float32, len(e.Counts))
+		for k, x := range e.Sum2 {
+			sums[k] = x * float32(chunk)
+		}
+		for k, x := range e.Counts {
+			counts[k] = x * float32(chunk)
+		}
+		e.Sum2, e.Counts = sums, counts
+		out.Entries[i] = e
+	}
+	return &out
+}
