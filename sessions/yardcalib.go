@@ -9,6 +9,7 @@ import (
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/yardstick"
 	"quantscope/quant/codes"
+	"quantscope/quant/demo"
 	"quantscope/quant/method"
 )
 
@@ -22,7 +23,10 @@ func (p *parties) calibrate(r *MeasureRequest) func(context.Context, *candidate.
 	return func(ctx context.Context, ref *candidate.Candidate, v method.Variant, targets string) (*codes.Store, error) {
 		o := calibrate.ForOptions{Dir: r.Codes, Set: r.KernelSet, Threads: r.Threads, Mem: r.MemBytes, Program: r.Program, Pause: r.Pause, Warn: r.Warn}
 		switch texts := p.options.Calib; len(texts) {
-		case 0:
+		case 0: // the embedded one, as much of it as is asked for; without it the error is of who calibrates
+			if list, err := p.texts(ctx, []string{demo.Calibration}, r, true); err == nil {
+				o.Corpus = list[0]
+			}
 		case 1:
 			o.Corpus = texts[0]
 		default:
@@ -30,15 +34,15 @@ func (p *parties) calibrate(r *MeasureRequest) func(context.Context, *candidate.
 		}
 		if r.Progress != nil {
 			o.Progress = func(variant string, at calibrate.Progress) {
-				r.Progress(yardstick.Progress{Stage: calibratingStage(variant, at), Party: -1})
+				r.Progress(yardstick.Progress{Stage: CalibratingStage(variant, at), Party: -1})
 			}
 		}
 		return calibrate.ForCandidate(o)(ctx, ref, v, targets)
 	}
 }
 
-// calibratingStage says how far a calibration is.
-func calibratingStage(variant string, at calibrate.Progress) string {
+// CalibratingStage says how far a calibration is, for lines of progress.
+func CalibratingStage(variant string, at calibrate.Progress) string {
 	s := fmt.Sprintf("%s %s  %d/%d  %s: %s", StageCalibrating, variant, at.Done, at.Units, at.Unit, at.Step)
 	if at.Of > 0 {
 		s += fmt.Sprintf(" %d %%", 100*at.At/at.Of)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
@@ -38,6 +37,7 @@ type ForOptions struct {
 
 	Progress func(variant string, p Progress) // may be nil
 	Pause    func(context.Context) error      // see Sink; may be nil
+	Outcome  func(*Outcome)                   // told what a run came to, of codes that were made before too; its store is closed; may be nil
 	Warn     func(string)                     // told of what is odd and ends nothing; may be nil
 }
 
@@ -50,10 +50,20 @@ func ForCandidate(o ForOptions) func(context.Context, *candidate.Candidate, meth
 		if err != nil {
 			return nil, err
 		}
-		if store := s.found(); store != nil {
-			return store, nil
+		j, err := Prepare(ctx, s)
+		if err != nil {
+			return nil, err
 		}
-		return o.make(ctx, s)
+		m := j.Manifest()
+		if j.s.Codes, err = o.folder(&m); err != nil {
+			return nil, err
+		}
+		if o.Outcome == nil { // else the run reads what is there, and says what it came to
+			if store := found(j.s.Codes, &m); store != nil {
+				return store, nil
+			}
+		}
+		return o.make(ctx, j)
 	}
 }
 
@@ -62,9 +72,6 @@ func (o *ForOptions) setup(ctx context.Context, ref *candidate.Candidate, v meth
 	s := Setup{
 		Reference: ref, Variant: v, Targets: cmp.Or(targets, "default"), Globals: export.Shared, Corpus: o.Corpus, Only: o.Only, Damp: o.Damp,
 		Set: o.Set, Threads: o.Threads, Mem: o.Mem, Program: o.Program,
-	}
-	if s.Set.Name == "" {
-		s.Set = kernels.Best()
 	}
 	var err error
 	if s.Matrices, _, err = candidate.SelectTargets(ref, targets); err != nil {
@@ -75,15 +82,28 @@ func (o *ForOptions) setup(ctx context.Context, ref *candidate.Candidate, v meth
 			return s, err
 		}
 	}
+	return s, nil
+}
+
+// folder is where the codes of a manifest lie: named for the variant, for people, and
+// for all that decides them.
+func (o *ForOptions) folder(m *codes.Manifest) (string, error) {
 	dir := o.Dir
 	if dir == "" {
-		if dir, err = os.UserCacheDir(); err != nil {
-			return s, fmt.Errorf("there is no folder to keep its codes in: %w", err)
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("there is no folder to keep its codes in: %w", err)
 		}
-		dir = filepath.Join(dir, "quantscope", "codes")
+		dir = filepath.Join(cache, "quantscope", "codes")
 	}
-	s.Codes = filepath.Join(dir, s.key())
-	return s, nil
+	plain := *m
+	plain.Program, plain.Corpus.Name, plain.Corpus.Source = "", "", "" // decide nothing
+	text, err := json.Marshal(plain)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return filepath.Join(dir, m.Variant+"-"+hex.EncodeToString(sum[:12])), nil
 }
 
 // embeddedText is the demo's text for calibration, for whoever has its tokenizer.
@@ -98,52 +118,18 @@ func embeddedText(ctx context.Context, ref *candidate.Candidate) (*corpus.Corpus
 	return list[0], nil
 }
 
-// key is the name of a folder: the variant for people, and a digest of what decides
-// the codes.
-func (s *Setup) key() string {
-	names := make([]string, len(s.Matrices))
-	for i := range names {
-		names[i] = s.Matrices[i].Name
-	}
-	text, err := json.Marshal([]any{
-		s.Reference.Identity, s.Variant.Name, s.Variant.Spec.Convention.String(), s.Globals.String(), s.Targets, names, s.Only, s.damp(),
-		hex.EncodeToString(s.Corpus.SHA256[:]), lengthsOf(s.Corpus.Chunks),
-	})
-	if err != nil { // of strings and numbers there is no error
-		text = fmt.Append(nil, err)
-	}
-	sum := sha256.Sum256(text)
-	return s.Variant.Name + "-" + hex.EncodeToString(sum[:12])
-}
-
-func (s *Setup) damp() float64 { return cmp.Or(s.Damp, 0.01) }
-
-func lengthsOf(chunks [][]int32) []int {
-	out := make([]int, len(chunks))
-	for i := range chunks {
-		out[i] = len(chunks[i])
-	}
-	return out
-}
-
-// found opens the codes that were made before; nil where they are not there, not
-// whole or another's, which making them then says.
-func (s *Setup) found() *codes.Store {
-	if !codes.IsStore(s.Codes) {
+// found opens the codes of a manifest that were made before; nil where they are not
+// there, not whole or another's, which making them then says.
+func found(dir string, m *codes.Manifest) *codes.Store {
+	if !codes.IsStore(dir) {
 		return nil
 	}
-	store, err := codes.Open(s.Codes)
+	store, err := codes.Open(dir)
 	if err != nil {
 		return nil
 	}
-	m := store.Manifest()
-	same := store.Whole() && m.Source == s.Reference.Identity && m.Variant == s.Variant.Name && m.Convention == s.Variant.Spec.Convention.String() &&
-		m.GlobalScale == s.Globals.String() && m.Damp == s.damp() && m.Inputs == "sequential" &&
-		m.Corpus.SHA256 == hex.EncodeToString(s.Corpus.SHA256[:]) && slices.Equal(m.Only, s.Only) && len(m.Matrices) == len(s.Matrices)
-	for i := range s.Matrices {
-		same = same && m.Matrices[i] == s.Matrices[i].Name
-	}
-	if !same {
+	old := store.Manifest()
+	if !store.Whole() || old.Differs(dir, m) != nil {
 		_ = store.Close() // it was only looked at
 		return nil
 	}
@@ -151,14 +137,11 @@ func (s *Setup) found() *codes.Store {
 }
 
 // make calibrates.
-func (o *ForOptions) make(ctx context.Context, s Setup) (*codes.Store, error) {
-	j, err := Prepare(ctx, s)
-	if err != nil {
-		return nil, err
-	}
+func (o *ForOptions) make(ctx context.Context, j *Job) (*codes.Store, error) {
+	name := j.s.Variant.Name
 	sink := Sink{Pause: o.Pause}
 	if o.Progress != nil {
-		sink.Progress = func(p Progress) { o.Progress(s.Variant.Name, p) }
+		sink.Progress = func(p Progress) { o.Progress(name, p) }
 	}
 	out, err := j.Run(ctx, sink)
 	if err != nil {
@@ -167,13 +150,16 @@ func (o *ForOptions) make(ctx context.Context, s Setup) (*codes.Store, error) {
 	if err := out.Store.Close(); err != nil {
 		return nil, err
 	}
+	if o.Outcome != nil {
+		o.Outcome(out)
+	}
 	if o.Warn != nil {
 		for _, w := range out.Warnings {
-			o.Warn(s.Variant.Name + ": " + w)
+			o.Warn(name + ": " + w)
 		}
 		if err := out.Gate(); err != nil { // the measurement's own gate decides
-			o.Warn(s.Variant.Name + ": " + err.Error())
+			o.Warn(name + ": " + err.Error())
 		}
 	}
-	return codes.Open(s.Codes)
+	return codes.Open(j.s.Codes)
 }

@@ -163,7 +163,10 @@ func calibratedOn(m *codes.Manifest) string {
 	k := &m.Corpus
 	how := "layer by layer, through what is quantized"
 	if m.Inputs != "" && m.Inputs != "sequential" {
-		how = "by saved moments"
+		how = fmt.Sprintf("by saved moments %.12s", m.Inputs)
+	}
+	if k.SHA256 == "" {
+		return how
 	}
 	return fmt.Sprintf("%s (%s): %d tokens in %d chunks, sha256 %.12s, %s", k.Name, k.Source, k.Tokens, k.Chunks, k.SHA256, how)
 }

@@ -20,7 +20,11 @@ func (r *Report) Gain(candidate int) (Gain, bool) {
 	if candidate < 0 || candidate >= len(r.Setup.Candidates) {
 		return Gain{}, false
 	}
-	base := r.Setup.Candidates[candidate].Baseline
+	return r.GainOver(r.Setup.Candidates[candidate].Baseline, candidate)
+}
+
+// GainOver compares a candidate with any other that it makes a pair with.
+func (r *Report) GainOver(base, candidate int) (Gain, bool) {
 	for i := range r.Pairs {
 		p := &r.Pairs[i]
 		if base < 0 || p.A != base || p.B != candidate {
