@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // GPTQ (Frantar et al., GPTQ: Accurate Post-Training Quantization for Generative
@@ -165,28 +166,63 @@ func orMake(s []byte, n int) []byte {
 	return s
 }
 
-// run goes through the strips.
+// run goes through the strips. A strip that is done is recorded by whoever
+// finds it to be the next one, since a record takes rows in their order.
 func (j *gptqJob) run() (GPTQResult, error) {
-	if j.cols > 0 {
-		threads, strips := threadCount(j.o.Threads), ceilDiv(j.rows, gptqStrip)
-		errs := make([]error, strips)
-		eachTask(threads, strips, func(i int) {
-			s := gptqSpaces.Get().(*gptqSpace)
-			defer gptqSpaces.Put(s)
-			errs[i] = j.strip(s, i*gptqStrip, min(gptqStrip, j.rows-i*gptqStrip))
-		})
-		if err := errors.Join(errs...); err != nil {
-			return GPTQResult{}, fmt.Errorf("%s: gptq: %w", j.format.Name, err)
-		}
-	}
-	spec := j.o.Spec
-	tap, err := j.set.tapOf(spec, j.w, j.out, j.global, j.o.Amax, j.o.Threads)
+	record, err := j.set.beginGiven(j.o.Spec, j.w, j.out, j.global, j.o.Amax)
 	if err != nil {
 		return GPTQResult{}, err
+	}
+	strips := ceilDiv(j.rows, gptqStrip)
+	errs := make([]error, strips+1)
+	queue := inOrder{ready: make([]bool, strips)}
+	eachTask(threadCount(j.o.Threads), strips, func(i int) {
+		if j.cols > 0 {
+			s := gptqSpaces.Get().(*gptqSpace)
+			errs[i] = j.strip(s, i*gptqStrip, min(gptqStrip, j.rows-i*gptqStrip))
+			gptqSpaces.Put(s)
+		}
+		queue.done(i, func(next int) {
+			if err := record.rows(next*gptqStrip, min(gptqStrip, j.rows-next*gptqStrip)); err != nil {
+				errs[strips] = err
+			}
+		})
+	})
+	tap := record.tap.finish()
+	if err := errors.Join(errs...); err != nil {
+		return GPTQResult{}, fmt.Errorf("%s: gptq: %w", j.format.Name, err)
 	}
 	sum := 0.0
 	for _, x := range j.loss {
 		sum += x
 	}
 	return GPTQResult{Global: j.global, Tap: tap, OutE2: max(0, sum-j.f.lambda*tap.SumE2)}, nil
+}
+
+// inOrder calls a function for each task in their order, one call at a time.
+type inOrder struct {
+	mu    sync.Mutex
+	ready []bool
+	next  int
+	busy  bool
+}
+
+// done says that task i is. It calls f for the tasks whose turn has come,
+// unless another goroutine is at it.
+func (q *inOrder) done(i int, f func(task int)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ready[i] = true
+	if q.busy {
+		return
+	}
+	q.busy = true
+	for q.next < len(q.ready) && q.ready[q.next] {
+		at := q.next
+		q.mu.Unlock()
+		f(at)
+		q.mu.Lock()
+		q.next++
+	}
+	q.busy = false
 }

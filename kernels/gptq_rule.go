@@ -49,6 +49,8 @@ func (r gptqRule) code(t, step, offset float32) (code byte, q float32) {
 // gptqColumns are neighbouring columns of one block of at most factorBlock of
 // them, in lanes of rows: element k·lanes+i is of column k and row i.
 type gptqColumns struct {
+	lanes  int
+	odd    bool      // there is a step of 0, or one with which a product may overflow
 	width  int       // columns of the block
 	m      []float32 // M[k, j] of the block at k·factorBlock+j
 	d      []float64 // D of its columns
@@ -84,7 +86,7 @@ var gptqRef = gptqKernels{lanes: gptqRefLanes, columns: gptqColumnsRef, moved: g
 // A weight that is not finite is a 0 without an error, and a target that is
 // not finite is the weight itself.
 func gptqColumnsRef(r gptqRule, j *gptqColumns, first, last int) {
-	const lanes = gptqRefLanes
+	lanes := j.lanes
 	for k := first; k < last; k++ {
 		w, c, e := j.w[k*lanes:][:lanes], j.c[k*lanes:][:lanes], j.e[k*lanes:][:lanes]
 		steps, offsets := j.steps[j.params[k]:][:lanes], j.offsets[j.params[k]:][:lanes]
@@ -127,7 +129,7 @@ func gptqTarget(w, c float32) (t float32, finite bool) {
 //
 // with gptqTarget's exceptions, but that a weight that is not finite stays.
 func gptqMovedRef(j *gptqColumns, first, last int, v []float32) {
-	const lanes = gptqRefLanes
+	lanes := j.lanes
 	n := last - first
 	copy(v[:n*lanes], j.c[first*lanes:])
 	for k := range n {

@@ -27,15 +27,21 @@ type gptqJob struct {
 // what of the factor they are multiplied by, stay in the second-level cache.
 const gptqStrip = 224
 
+// gptqGap is between rows: whole pages from one to the next would put them all
+// into the same few lines of the first-level cache.
+const gptqGap = 16
+
 // gptqSpace is what one strip works in. What stands in lanes has a group of rows
 // after the other, each with its columns in order.
 type gptqSpace struct {
-	w, e           []float32 // rows×cols, columns in the order of the factor; e are errors
+	w, e           []float32 // rows of stride, columns in the order of the factor; e are errors
+	stride         int
 	block          []float32 // rows×factorBlock: what errors of earlier blocks add
 	lw, lc, le, lv []float32 // a block in lanes
 	codes          []byte    // the same
 	row            []byte    // codes of a row, one a byte
 	steps, offsets []float32 // in lanes: all of a row's groups, or the one at hand
+	odd            bool      // see gptqColumns
 	params         []int32
 	chosen         []float32 // weights of a group, row by row
 	bytes          []byte
@@ -59,7 +65,8 @@ func (j *gptqJob) strip(s *gptqSpace, first, rows int) error {
 	groups := ceilDiv(rows, lanes) // of rows
 	inLanes := groups * lanes * factorBlock
 	n := j.cols
-	s.w, s.e = resize(s.w, rows*n), resize(s.e, rows*n)
+	s.stride = n + gptqGap
+	s.w, s.e = resize(s.w, rows*s.stride), resize(s.e, rows*s.stride)
 	s.block = resize(s.block, rows*factorBlock)
 	s.lw, s.lc, s.le, s.lv = resize(s.lw, inLanes), resize(s.lc, inLanes), resize(s.le, inLanes), resize(s.lv, inLanes)
 	s.codes, s.row = resize(s.codes, inLanes), resize(s.row, n)
@@ -80,7 +87,7 @@ func (j *gptqJob) strip(s *gptqSpace, first, rows int) error {
 			return err
 		}
 		j.toLanes(s.lc, s.block, factorBlock, rows, end-start)
-		j.toLanes(s.lw, s.w[start:], n, rows, end-start)
+		j.toLanes(s.lw, s.w[start:], s.stride, rows, end-start)
 		for k := start; k < end; k++ {
 			s.params[k-start] = 0
 			if j.static {
@@ -129,7 +136,7 @@ func (j *gptqJob) columns(s *gptqSpace, p, g int) gptqColumns {
 		params = lanes * ceilDiv(j.cols, j.group)
 	}
 	return gptqColumns{
-		width: end - start, m: j.f.panels[p][start*factorBlock:], d: j.f.d[start:end], params: s.params,
+		lanes: lanes, odd: s.odd, width: end - start, m: j.f.panels[p][start*factorBlock:], d: j.f.d[start:end], params: s.params,
 		w: s.lw[at:][:size], c: s.lc[at:][:size], e: s.le[at:][:size], codes: s.codes[at:][:size],
 		steps: s.steps[g*params:][:params], offsets: s.offsets[g*params:][:params],
 	}
@@ -139,7 +146,9 @@ func (j *gptqJob) columns(s *gptqSpace, p, g int) gptqColumns {
 // parameters.
 func (j *gptqJob) loadStrip(s *gptqSpace, first, rows int) error {
 	n := j.cols
-	if err := j.set.ExpandRows(s.w[:rows*n], j.w, first); err != nil {
+	// Errors have no use for their room yet.
+	w := s.e[:rows*n]
+	if err := j.set.ExpandRows(w, j.w, first); err != nil {
 		return err
 	}
 	if j.static {
@@ -147,22 +156,21 @@ func (j *gptqJob) loadStrip(s *gptqSpace, first, rows int) error {
 		if err != nil {
 			return err
 		}
-		if err := j.choose(s, p, s.w[:rows*n], j.stored(first, rows)); err != nil {
+		if err := j.choose(s, p, w, j.stored(first, rows)); err != nil {
 			return err
 		}
 		j.parameters(s, first, rows, 0, ceilDiv(n, j.group))
 	}
-	if j.f.order == nil {
-		return nil
-	}
-	// Columns into the factor's order; e is free until the first block.
 	for r := range rows {
-		row, to := s.w[r*n:][:n], s.e[r*n:][:n]
+		row, to := w[r*n:][:n], s.w[r*s.stride:][:n]
+		if j.f.order == nil {
+			copy(to, row)
+			continue
+		}
 		for k, c := range j.f.order {
 			to[k] = row[c]
 		}
 	}
-	s.w, s.e = s.e, s.w
 	return nil
 }
 
@@ -248,6 +256,7 @@ func (j *gptqJob) parameters(s *gptqSpace, first, rows, at, count int) {
 	for i := range s.steps {
 		s.steps[i], s.offsets[i] = 1, 0 // beyond the last row
 	}
+	s.odd = false
 	d := blockDecoder{conv: conv, scaleBytes: j.scaleBytes, scales: j.out.Scales, mins: j.out.Mins, rule: int4Rule(conv, j.format.MinBits == 0)}
 	for r := range rows {
 		steps := s.steps[r/lanes*lanes*count+r%lanes:]
@@ -256,9 +265,12 @@ func (j *gptqJob) parameters(s *gptqSpace, first, rows, at, count int) {
 			block := (first+r)*each + at + g
 			if j.format.Name == "nvfp4" {
 				steps[g*lanes] = nvfp4Step(j.out.Scales[block], j.global, conv)
-				continue
+			} else {
+				steps[g*lanes], offsets[g*lanes] = d.scale(block), d.offset(block)
 			}
-			steps[g*lanes], offsets[g*lanes] = d.scale(block), d.offset(block)
+			if x := steps[g*lanes]; x == 0 || x > largestSafe {
+				s.odd = true
+			}
 		}
 	}
 }
@@ -271,7 +283,7 @@ func (j *gptqJob) carry(s *gptqSpace, p, rows int) error {
 		clear(s.block)
 		return nil
 	}
-	e := Dense{Rows: rows, Cols: start, Stride: j.cols, Data: s.e}
+	e := Dense{Rows: rows, Cols: start, Stride: s.stride, Data: s.e}
 	m := Dense{Rows: start, Cols: factorBlock, Stride: factorBlock, Data: j.f.panels[p]}
 	return j.set.GEMM(c, DenseOperand(e), DenseOperand(m), GEMMOptions{Threads: 1})
 }
@@ -290,11 +302,11 @@ func (j *gptqJob) storeBlock(s *gptqSpace, first, rows, start, end int) {
 	for r := 0; r < rows; r += lanes {
 		some := min(lanes, rows-r)
 		if some == lanes {
-			j.set.gemm.transposeF32(s.e[r*j.cols+start:], j.cols, s.le[r*factorBlock:], lanes, n, lanes)
+			j.set.gemm.transposeF32(s.e[r*s.stride+start:], s.stride, s.le[r*factorBlock:], lanes, n, lanes)
 		} else {
 			for i := range some {
 				for k := range n {
-					s.e[(r+i)*j.cols+start+k] = s.le[r*factorBlock+k*lanes+i]
+					s.e[(r+i)*s.stride+start+k] = s.le[r*factorBlock+k*lanes+i]
 				}
 			}
 		}

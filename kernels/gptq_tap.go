@@ -12,27 +12,37 @@ import (
 //
 // What does not come from the codes is that of round to nearest: every block is
 // in bin 0 of Multipliers, and ScaleHigh and ScaleLow count the blocks
-// whose own range asks for a scale beyond the format's. Threads expand w.
-func (s Set) TapOf(spec Spec, w Operand, out *Output, global float32, threads int) (Tap, error) {
-	return s.orReference().tapOf(spec, w, out, global, 0, threads)
+// whose own range asks for a scale beyond the format's. Sums go on from row to row,
+// so that threads are of no use to it.
+func (s Set) TapOf(spec Spec, w Operand, out *Output, global float32, _ int) (Tap, error) {
+	g, err := s.orReference().beginGiven(spec, w, out, global, 0)
+	if err != nil {
+		return Tap{}, err
+	}
+	err = g.rows(0, g.count)
+	t := g.tap.finish()
+	if err != nil {
+		return Tap{}, fmt.Errorf("%s record: %w", g.f.Name, err)
+	}
+	return t, nil
 }
 
-// tapOf is TapOf of a matrix whose largest magnitude may be known: 0 has it
-// looked for where it says something.
-func (s Set) tapOf(spec Spec, w Operand, out *Output, global, amax float32, threads int) (Tap, error) {
+// beginGiven begins the record of a matrix whose largest magnitude may be known;
+// it is 0 where not.
+func (s Set) beginGiven(spec Spec, w Operand, out *Output, global, amax float32) (*givenRows, error) {
 	q, f, err := spec.check()
 	if err != nil {
-		return Tap{}, fmt.Errorf("record: %w", err)
+		return nil, fmt.Errorf("record: %w", err)
 	}
 	if err := w.check(); err != nil {
-		return Tap{}, fmt.Errorf("%s record: %w", f.Name, err)
+		return nil, fmt.Errorf("%s record: %w", f.Name, err)
 	}
 	if w.transposed {
-		return Tap{}, fmt.Errorf("%s record: of a transpose: %w", f.Name, ErrUnsupported)
+		return nil, fmt.Errorf("%s record: of a transpose: %w", f.Name, ErrUnsupported)
 	}
 	rows, cols := w.Dims()
 	if _, err := f.Bytes(rows, cols); err != nil {
-		return Tap{}, fmt.Errorf("%s record: %w", f.Name, err)
+		return nil, fmt.Errorf("%s record: %w", f.Name, err)
 	}
 	n, _ := f.Scales(rows, cols)
 	scaleBytes, minBytes := q.stored(f, spec.Convention)
@@ -61,7 +71,7 @@ func (s Set) tapOf(spec Spec, w Operand, out *Output, global, amax float32, thre
 		{"row norms", len(out.RowW2), orZero(out.RowW2, rows)},
 	} {
 		if x.have != x.want {
-			return Tap{}, fmt.Errorf("%s record: %d %s for %d×%d, want %d: %w", f.Name, x.have, x.what, rows, cols, x.want, ErrShape)
+			return nil, fmt.Errorf("%s record: %d %s for %d×%d, want %d: %w", f.Name, x.have, x.what, rows, cols, x.want, ErrShape)
 		}
 	}
 	var t givenTap
@@ -71,14 +81,11 @@ func (s Set) tapOf(spec Spec, w Operand, out *Output, global, amax float32, thre
 		t, err = s.givenBlocks(spec, f, cols, scaleBytes, minBytes, out)
 	}
 	if err != nil {
-		return Tap{}, fmt.Errorf("%s record: %w", f.Name, err)
+		return nil, fmt.Errorf("%s record: %w", f.Name, err)
 	}
-	r := givenRows{set: s, f: f, spec: spec, w: w, out: out, global: global, rows: rows, cols: cols, scaleBytes: scaleBytes, minBytes: minBytes}
-	if err := r.each(t); err != nil {
-		t.finish()
-		return Tap{}, fmt.Errorf("%s record: %w", f.Name, err)
-	}
-	return t.finish(), nil
+	g := &givenRows{set: s, f: f, spec: spec, w: w, out: out, global: global, count: rows, cols: cols, scaleBytes: scaleBytes, minBytes: minBytes, tap: t}
+	g.stored, g.isStored = w.Stored()
+	return g, nil
 }
 
 func orZero(s []float64, n int) int {
@@ -104,55 +111,59 @@ type givenRows struct {
 	w                    Operand
 	out                  *Output
 	global               float32
-	rows, cols           int
+	count, cols          int
 	scaleBytes, minBytes int
+	tap                  givenTap
+	stored               Matrix // the operand, where it is one
+	isStored             bool
+	q, w32               []float32
+	data                 []byte
 }
 
 // givenBytes is about how much of a matrix is expanded at a time.
 const givenBytes = 1 << 18
 
-func (g *givenRows) each(t givenTap) error {
+// rows records some rows, the next ones; under ScopeTile they begin with a tile.
+func (g *givenRows) rows(first, count int) error {
 	height := 1
 	if g.f.Scope == ScopeTile {
 		height = g.f.Group
 	}
-	atOnce := g.rows
+	atOnce := max(count, 1)
 	if g.cols > 0 {
-		atOnce = min(ceilDiv(max(givenBytes/4/g.cols, 1), height)*height, g.rows)
+		atOnce = ceilDiv(max(givenBytes/4/g.cols, 1), height) * height
 	}
-	m, stored := g.w.Stored()
 	element := F32
-	if stored {
-		element = m.Element
+	if g.isStored {
+		element = g.stored.Element
 	}
-	var q, w []float32
-	var data []byte
-	for first := 0; first < g.rows; first += atOnce {
-		rows := min(atOnce, g.rows-first)
+	for end := first + count; first < end; first += atOnce {
+		rows := min(atOnce, end-first)
 		n := rows * g.cols
-		part := g.part(first, rows, height)
-		q = resize(q, n)
-		if err := g.set.Dequantize(q, g.spec, rows, g.cols, part.Codes, part.Scales, part.Mins, g.global); err != nil {
+		part := g.part(first, rows)
+		g.q = resize(g.q, n)
+		if err := g.set.Dequantize(g.q, g.spec, rows, g.cols, part.Codes, part.Scales, part.Mins, g.global); err != nil {
 			return err
 		}
-		if stored {
-			data = m.Data[first*g.cols*element.Size():][:n*element.Size()]
-		} else {
-			w, data = resize(w, n), resize(data, 4*n)
-			if g.cols > 0 {
-				if err := g.set.ExpandRows(w, g.w, first); err != nil {
-					return err
-				}
-				g.set.convert.encodeF32(data, w)
-			}
+		if g.isStored {
+			size := element.Size()
+			g.tap.rows(element, g.stored.Data[first*g.cols*size:][:n*size], g.q, rows, part)
+			continue
 		}
-		t.rows(element, data, q, rows, part)
+		g.w32, g.data = resize(g.w32, n), resize(g.data, 4*n)
+		if g.cols > 0 {
+			if err := g.set.ExpandRows(g.w32, g.w, first); err != nil {
+				return err
+			}
+			g.set.convert.encodeF32(g.data, g.w32)
+		}
+		g.tap.rows(element, g.data, g.q, rows, part)
 	}
 	return nil
 }
 
 // part is what of the output belongs to some rows.
-func (g *givenRows) part(first, rows, height int) *Output {
+func (g *givenRows) part(first, rows int) *Output {
 	codes := ceilDiv(g.cols*g.f.Bits, 8)
 	o := &Output{Codes: g.out.Codes[first*codes:][:rows*codes], Scales: g.out.Scales, Mins: g.out.Mins}
 	if g.f.Scope != ScopeTensor {

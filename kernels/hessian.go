@@ -82,34 +82,61 @@ func (h *hessian) at(i, j int) float64 {
 // fill puts H, its columns in an order, into panels: D⁻¹·H·D⁻¹ for a scale D
 // that is not nil. diagonal is added; a dead column has nothing else.
 func (h *hessian) fill(t *triangle, order []int, scale []float64, diagonal float64, threads int) {
-	at := func(i int) int {
-		if order == nil {
-			return i
-		}
-		return order[i]
-	}
-	const rows = 64
+	const rows = 32 // whose places in a panel stay in the first-level cache
+	plain := order == nil && h.live == t.n
 	eachTask(threads, ceilDiv(t.n, rows), func(task int) {
-		for i := task * rows; i < min((task+1)*rows, t.n); i++ {
-			row := at(i)
-			for p := i / factorBlock; p < len(t.panels); p++ {
-				start, end := t.span(p)
-				dst := t.panels[p][i*factorBlock:][:factorBlock]
-				clear(dst)
-				for c := max(start, i); c < end; c++ {
-					col := at(c)
-					x := h.at(row, col)
-					if scale != nil && x != 0 {
-						x /= scale[row] * scale[col]
+		first := task * rows
+		last := min(first+rows, t.n)
+		for p := first / factorBlock; p < len(t.panels); p++ {
+			start, end := t.span(p)
+			panel := t.panels[p]
+			clear(panel[first*factorBlock : last*factorBlock])
+			for c := max(start, first); c < end; c++ {
+				if upTo := min(last, c+1); plain {
+					for i, x := range h.Data[c*h.Stride+first : c*h.Stride+upTo] {
+						panel[(first+i)*factorBlock+c-start] = float64(x)
 					}
-					if c == i {
-						x += diagonal
-					}
-					dst[c-start] = x
+				} else {
+					h.fillColumn(panel[c-start:], order, first, upTo, c)
 				}
 			}
 		}
+		for i := first; i < last; i++ {
+			h.finishRow(t, i, order, scale, diagonal)
+		}
 	})
+}
+
+// fillColumn puts elements first … last−1 of column c, in an order, where they
+// belong.
+func (h *hessian) fillColumn(dst []float64, order []int, first, last, c int) {
+	if order == nil {
+		for i := first; i < last; i++ {
+			dst[i*factorBlock] = h.at(i, c)
+		}
+		return
+	}
+	for i := first; i < last; i++ {
+		dst[i*factorBlock] = h.at(order[i], order[c])
+	}
+}
+
+// finishRow scales a row of the panels and adds to its diagonal.
+func (h *hessian) finishRow(t *triangle, i int, order []int, scale []float64, diagonal float64) {
+	for p := i / factorBlock; scale != nil && p < len(t.panels); p++ {
+		start, end := t.span(p)
+		row := t.panels[p][i*factorBlock:][:end-start]
+		for c := max(start, i) - start; c < len(row); c++ {
+			a, b := i, start+c
+			if order != nil {
+				a, b = order[a], order[b]
+			}
+			if row[c] != 0 {
+				row[c] /= scale[a] * scale[b]
+			}
+		}
+	}
+	t.panels[i/factorBlock][i*factorBlock+i%factorBlock] += diagonal
 }
 
 // checkOrder makes sure that an order has each column once.
