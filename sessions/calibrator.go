@@ -28,8 +28,8 @@ type calibWant struct {
 // preparedCalib is a calibrated run that is ready. It has one user.
 type preparedCalib interface {
 	setup() CalibrationSetup
-	// notes are lines about what is read that a person should know; codes says where.
-	notes() []string
+	// notes are what a person should know of what is read.
+	notes() []calibNote
 	run(ctx context.Context, sink calibrate.Sink) (*calibrate.Outcome, error)
 	close() error
 }

@@ -91,6 +91,16 @@ func (s *State) calibrationOf(variant int) (int, *Calibration) {
 	return -1, nil
 }
 
+// CalibrationSummary is the newest calibration of a variant in figures; false where
+// it has none.
+func (s *State) CalibrationSummary(variant int) (CalibrationSummary, bool) {
+	_, c := s.calibrationOf(variant)
+	if c == nil || variant < 0 || variant >= len(s.Variants) {
+		return CalibrationSummary{}, false
+	}
+	return c.Summary(s.Variants[variant].Name), true
+}
+
 // CalibrationSummary is one calibrated run of a variant in figures.
 type CalibrationSummary struct {
 	Variant       string              `json:"variant"`
@@ -111,9 +121,12 @@ type CalibrationSummary struct {
 	Trades        Trades              `json:"trades"`
 	OutRatio      Figure              `json:"out_ratio"`    // of the mean output error to the baseline's
 	WeightRatio   Figure              `json:"weight_ratio"` // of the mean weight error to the baseline's
+	Calibrated    int                 `json:"calibrated"`   // matrices
+	Changed       int64               `json:"changed"`      // codes and group parameters of these that are not the baseline's
 	Params        int64               `json:"params"`
 	FellBackShare Figure              `json:"fell_back_share"` // of the parameters
 	Gate          string              `json:"gate"`            // passed, failed: why, or "" where the run did not end
+	GateFailed    bool                `json:"gate_failed"`
 	Rank          calibrate.RankBound `json:"rank_bound"`
 	RankMet       bool                `json:"rank_met"`
 	Routed        *RoutedTokens       `json:"tokens_per_expert,omitempty"`
@@ -155,6 +168,7 @@ func (c *Calibration) Summary(variant string) CalibrationSummary {
 		}
 	}
 	s.Trades = TradesOf(all)
+	s.Calibrated, s.Changed = s.Trades.Calibrated, s.Trades.Changed
 	s.OutRatio, s.WeightRatio = s.Trades.Out2/s.Trades.BaseOut2, s.Trades.Rel2/s.Trades.BaseRel2
 	s.Routed = routedTokens(c.Counts())
 	if e := c.End; e != nil {
@@ -164,7 +178,7 @@ func (c *Calibration) Summary(variant string) CalibrationSummary {
 		}
 		switch {
 		case e.Gate != "":
-			s.Gate = "failed: " + e.Gate
+			s.Gate, s.GateFailed = "failed: "+e.Gate, true
 		case e.State == RunFinished:
 			s.Gate = "passed"
 		}

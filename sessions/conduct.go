@@ -124,7 +124,7 @@ func (c *conductor) run(ctx context.Context) error {
 func (c *conductor) begin() error {
 	e := c.e
 	for _, n := range c.ready.notes() {
-		e.rec.note(EventFinding, c.v, -1, note{Message: n, Code: "calibration"})
+		e.rec.note(EventFinding, c.v, -1, note{Message: oneLine(n.message), Code: n.code})
 	}
 	if c.begun {
 		return nil

@@ -18,12 +18,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"quantscope/analysis/calibrate"
 	"quantscope/kernels"
 	"quantscope/quant/topology"
 )
 
 // sameFigures compares states: NaN equals NaN, and an empty list a missing one.
-var sameFigures = cmp.Options{cmpopts.EquateNaNs(), cmpopts.EquateEmpty()}
+var sameFigures = cmp.Options{cmpopts.EquateNaNs(), cmpopts.EquateEmpty(), cmp.Comparer(func(a, b calibrate.Float) bool { return a == b || a != a && b != b })}
 
 // fakeSource makes the weights of tensor t out of t alone.
 type fakeSource struct {

@@ -34,6 +34,8 @@ type Options struct {
 	Part        Part // of the checkpoint; the zero value is all of it
 	Calibration CalibrationOptions
 	Export      *ExportOptions // nil: nothing is written but the session
+
+	sample bool // of tensors of a base session
 }
 
 // errOneVariant is wrapped where an export would be of several variants.

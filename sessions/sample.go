@@ -68,6 +68,7 @@ func StartSample(ctx context.Context, o Options, b *Base, tensors []int, how str
 	if len(tensors) == 0 {
 		return nil, errors.New("sessions: a sample of no tensor")
 	}
+	o.sample = true
 	o.Targets, o.GlobalScale = b.settings[settingPattern], b.settings[SettingGlobalScale]
 	if c := b.settings[SettingConvention]; c != orDefault("") { // else each format's first
 		o.Compat = c

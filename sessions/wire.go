@@ -105,6 +105,7 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 		},
 		Parse: func(name string) (Quantizer, error) { return parseVariant(name, o) },
 	}
+	job.calibrator = &jobCalibrator{o: o, targets: sel.Description, matrices: whole.matrices}
 	if o.Part.Of > 0 {
 		job.part = &partJSON{K: o.Part.K, Of: o.Part.Of, First: first, Whole: len(whole.matrices)}
 	}
@@ -136,7 +137,15 @@ func parseVariant(name string, o Options) (Quantizer, error) {
 	if err != nil {
 		return Quantizer{}, err
 	}
+	if v.Calibrated() && (o.Part.Of > 0 || o.sample) {
+		what := "a part of a checkpoint"
+		if o.sample {
+			what = "a sample of tensors"
+		}
+		return Quantizer{}, fmt.Errorf("sessions: variant %s cannot be made of %s: %w", v.Name, what, ErrPartCalibrated)
+	}
 	return Quantizer{
+		Calibrated: v.Calibrated(),
 		Variant: Variant{
 			Name: v.Name, Effective: v.Name, Scheme: v.Scheme, Convention: v.Spec.Convention.String(),
 			BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers,

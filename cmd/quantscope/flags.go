@@ -24,6 +24,7 @@ type runFlags struct {
 	json, allowFallback             bool
 	compat, globalScale, part       string
 	export                          sessions.ExportOptions
+	calib                           calibFlags
 	notice                          string   // said once the run has begun; no flag
 	given                           []string // flags of a run that were given to the workbench; no flag
 }
@@ -45,6 +46,7 @@ func (f *runFlags) bind(cmd *cobra.Command, variants string) {
 	fl.StringVar(&f.mem, "mem", "", "memory for buffered weights, such as 512MiB or 2GiB")
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
+	f.calib.bind(cmd)
 	fl.BoolVar(&f.allowFallback, "allow-fallback", false, "do not fail when something other than the requested method ran")
 	_ = cmd.RegisterFlagCompletionFunc("variant", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
@@ -64,6 +66,7 @@ func (f *runFlags) bindExport(cmd *cobra.Command) {
 	fl.BoolVar(&f.export.Resume, "resume", false, "go on with the unfinished export in --out")
 	fl.StringVar(&f.globalScale, "global-scale", "", "second-level scales over matrices that servers fuse, or over each tensor: shared or tensor (default: shared with --out)")
 	fl.StringVar(&f.compat, "compat", "", "whose arithmetic: "+strings.Join(conventions(), ", ")+" (default: the layout's, else the format's first)")
+	f.calib.bindExport(cmd)
 	fl.StringVar(&f.part, "part", "", "K/N: only this part of the checkpoint's files")
 }
 
@@ -118,6 +121,10 @@ func (f *runFlags) extra(o *sessions.Options) error {
 
 // options checks the flags and turns them into what an engine takes.
 func (f *runFlags) options(source string) (sessions.Options, error) {
+	from, err := f.calib.origin(&f.variants, &f.targets)
+	if err != nil {
+		return sessions.Options{}, err
+	}
 	variants, err := method.ParseList(f.variants)
 	if err != nil {
 		return sessions.Options{}, usage(err)
@@ -138,7 +145,16 @@ func (f *runFlags) options(source string) (sessions.Options, error) {
 	for _, v := range variants {
 		o.Variants = append(o.Variants, v.Name)
 	}
-	return o, f.extra(&o)
+	if err := f.calib.check(&o, variants); err != nil {
+		return o, err
+	}
+	if err := f.extra(&o); err != nil {
+		return o, err
+	}
+	if from != nil {
+		return o, calibrationError(o.TakeCodes(*from))
+	}
+	return o, nil
 }
 
 // parseBytes reads a size: a number with B, kB, MB, GB, TB (powers of 1000) or

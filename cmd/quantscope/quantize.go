@@ -24,11 +24,19 @@ func newQuantize(std streams) *cobra.Command {
 variant and records what the round trip did to it. A session that exists
 already is gone on with: what it holds is not measured again. With --out one
 variant is also written as a checkpoint; without it nothing is written but the
-session.`,
+session.
+
+Variants with gptq or imatrix are calibrated: a text goes through the model layer
+by layer, and each layer is quantized by what goes into it. Their codes are kept
+beside the session (--codes), so that what is killed goes on, and --from-codes
+writes a checkpoint from them without calibrating again.`,
 		Example: `  quantscope quantize demo --variant nvfp4,nvfp4+mse --session demo.qscope --json
-  quantscope quantize demo --variant nvfp4+mse --out demo-nvfp4 --layout modelopt`,
+  quantscope quantize demo --variant nvfp4+mse --out demo-nvfp4 --layout modelopt
+  quantscope quantize demo --variant int4-g128,int4-g128+gptq --session gptq.qscope
+  quantscope quantize demo --from-codes gptq.qscope.codes/int4-g128+gptq --out demo-gptq --layout quantscope`,
 		Args: exactly(1, "quantize takes one checkpoint: a folder, a file or demo"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.calib.note(cmd)
 			return quantize(cmd.Context(), std, args[0], f)
 		},
 	}
@@ -39,20 +47,26 @@ session.`,
 
 // quantizeDocument is the --json output of quantize.
 type quantizeDocument struct {
-	Session    string             `json:"session"`
-	Checkpoint string             `json:"checkpoint"`
-	Identity   string             `json:"identity"`
-	Family     string             `json:"family"`
-	Targets    string             `json:"targets"`
-	Part       string             `json:"part,omitempty"`
-	Program    string             `json:"program"`
-	KernelSet  string             `json:"kernel_set"`
-	State      sessions.RunState  `json:"state"`
-	Variants   []sessions.Summary `json:"variants"`
-	Failed     []eventLine        `json:"failed"`
-	Fallbacks  []eventLine        `json:"fallbacks"`
-	Findings   []eventLine        `json:"findings"`
-	Export     *exportDocument    `json:"export,omitempty"`
+	Session    string            `json:"session"`
+	Checkpoint string            `json:"checkpoint"`
+	Identity   string            `json:"identity"`
+	Family     string            `json:"family"`
+	Targets    string            `json:"targets"`
+	Part       string            `json:"part,omitempty"`
+	Program    string            `json:"program"`
+	KernelSet  string            `json:"kernel_set"`
+	State      sessions.RunState `json:"state"`
+	Variants   []variantDocument `json:"variants"`
+	Failed     []eventLine       `json:"failed"`
+	Fallbacks  []eventLine       `json:"fallbacks"`
+	Findings   []eventLine       `json:"findings"`
+	Export     *exportDocument   `json:"export,omitempty"`
+}
+
+// variantDocument is what one variant did.
+type variantDocument struct {
+	sessions.Summary
+	Calibration *sessions.CalibrationSummary `json:"calibration,omitempty"` // of a calibrated one
 }
 
 // exportDocument is what became of --out.
@@ -98,7 +112,7 @@ func quantize(ctx context.Context, std streams, source string, f runFlags) error
 	}
 	feed, err := sessions.Start(ctx, o)
 	if err != nil {
-		return err
+		return calibrationError(err)
 	}
 	// What the buffers hold is not to be doubled by garbage before it is collected.
 	debug.SetMemoryLimit(feed.MemBytes() + programBytes)
@@ -138,7 +152,7 @@ func quantize(ctx context.Context, std streams, source string, f runFlags) error
 	if runErr == nil {
 		runErr = verdict(feed.Path(), st, f.allowFallback, written)
 	}
-	return runErr
+	return calibrationError(runErr)
 }
 
 // printExport says what became of the export.
@@ -201,10 +215,16 @@ func verdict(path string, st *sessions.State, allowFallback bool, written *expor
 			left = "; " + written.Dir + " is incomplete"
 		}
 		return badInput(fmt.Errorf("%d measurements failed, the first: %s%s", st.Progress.Failed, first.Message, left))
+	case gateFailed(st) != nil:
+		return gateFailed(st)
 	case written != nil && written.State == sessions.ExportIncomplete: // all was measured
 		return interrupted(path, written)
 	case !allowFallback && len(problems(st, sessions.EventFallback)) > 0:
-		return checkFailed(errors.New("something other than what was requested ran (see fallbacks); --allow-fallback accepts it"))
+		what := "something other than what was requested ran"
+		if share := fellBack(st); share != "" {
+			what += " (" + share + ")"
+		}
+		return checkFailed(errors.New(what + ", see fallbacks; --allow-fallback accepts it"))
 	}
 	return nil
 }
@@ -231,11 +251,15 @@ func document(path string, st *sessions.State) quantizeDocument {
 	d := quantizeDocument{
 		Session: path, Checkpoint: st.Meta.SourcePath, Identity: st.Meta.SourceIdentity, Family: st.Meta.Family,
 		Targets: st.Meta.Targets, Part: st.Meta.Part.String(), Program: st.Meta.Program, KernelSet: st.Meta.KernelSet, State: st.Progress.State,
-		Variants: []sessions.Summary{},
+		Variants: []variantDocument{},
 		Failed:   problems(st, sessions.EventFailed), Fallbacks: problems(st, sessions.EventFallback), Findings: problems(st, sessions.EventFinding),
 	}
 	for v := range st.Variants {
-		d.Variants = append(d.Variants, sessions.Summarize(st, v))
+		is := variantDocument{Summary: sessions.Summarize(st, v)}
+		if s, ok := st.CalibrationSummary(v); ok {
+			is.Calibration = &s
+		}
+		d.Variants = append(d.Variants, is)
 	}
 	return d
 }
@@ -274,6 +298,7 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 		t.table([]string{"variant", ">b/w", ">tensors", ">rel2", ">rel_l2", ">worst/mean", ">cos min", ">cos max", ">shallow", ">deep", ">deep L2", ">clamped", ">nonfinite"}, rows)
 		t.line("")
 	}
+	printCalibrated(t, st)
 	for v := range st.Variants {
 		s := sessions.Summarize(st, v)
 		if s.WorstTensor != "" {

@@ -53,6 +53,8 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 					run.given = append(run.given, name)
 				}
 			}
+			run.calib.note(cmd)
+			run.given = append(run.given, run.calib.given...)
 			if with != "" {
 				return workbenchOfTwo(cmd.Context(), std, what, with, run, screen)
 			}
