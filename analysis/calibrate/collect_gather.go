@@ -271,12 +271,22 @@ func (g *gathering) squares(m *measured, x []float32, threads int) {
 // after row. The square of an f32 is exact in f64.
 func addSquares(sums []float64, x []float32, from, to int) {
 	n, sums := len(sums), sums[from:to]
+	for ; len(x) >= 4*n; x = x[4*n:] {
+		a, b := x[from:to][:len(sums)], x[n+from : n+to][:len(sums)]
+		c, d := x[2*n+from : 2*n+to][:len(sums)], x[3*n+from : 3*n+to][:len(sums)]
+		for i, v := range sums {
+			p, q, r, s := float64(a[i]), float64(b[i]), float64(c[i]), float64(d[i])
+			v += p * p
+			v += q * q
+			v += r * r
+			v += s * s
+			sums[i] = v
+		}
+	}
 	for ; len(x) >= n; x = x[n:] {
-		row := x[from:to]
-		row = row[:len(sums)]
-		for c, v := range row {
+		for i, v := range x[from:to] {
 			f := float64(v)
-			sums[c] += f * f
+			sums[i] += f * f
 		}
 	}
 }

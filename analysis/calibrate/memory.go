@@ -97,7 +97,7 @@ func Predict(s *model.Spec, l Load, mem int64) (Budget, error) {
 		b.Need += p.Bytes
 	}
 	if left < 0 {
-		whole := b.Need + b.Need/(slack-1)
+		whole := b.Need + b.Need/(slack-1) - 2 // or one or two more
 		for whole-whole/slack < b.Need {
 			whole++
 		}
