@@ -305,3 +305,7 @@ func (w *FileWriter) Close() error {
 	w.lock = nil
 	return l.Release()
 }
+
+// CodesBeside is the folder of codes that a file is gathered beside, which goes
+// with the folder of parts.
+func CodesBeside(path string) string { return filepath.Join(path+partsSuffix, "codes") }

@@ -141,11 +141,15 @@ func (x *imatrixReader) stack(e *gguf.ImatrixEntry, r topology.Role) error {
 		return x.f.fail(e.Name, "has %d experts", experts)
 	}
 	if r.Projection != "down" {
+		r.Expert = 0
+		if alike(e.Sum2, counts, n) {
+			x.add(r, n, imatrixRow{e.Sum2[:n], 1, float64(counts[0])})
+			return nil
+		}
 		all := 0.0
 		for _, c := range counts {
 			all += float64(c)
 		}
-		r.Expert = 0
 		x.add(r, n, imatrixRow{e.Sum2, experts, all})
 		return nil
 	}
@@ -157,6 +161,16 @@ func (x *imatrixReader) stack(e *gguf.ImatrixEntry, r topology.Role) error {
 		}
 	}
 	return nil
+}
+
+// alike says that all experts have the same moments, as those that were made here.
+func alike(sum2, counts []float32, n int) bool {
+	for k := range counts {
+		if counts[k] != counts[0] || !slices.Equal(sum2[k*n:][:n], sum2[:n]) {
+			return false
+		}
+	}
+	return true
 }
 
 // maxImatrixExperts is far above what models have.
@@ -217,14 +231,14 @@ func (x *imatrixReader) finish() {
 	}
 }
 
-// tokens are those that went through a layer's attention.
+// tokens are those that went through a layer: of its attention, else of the text.
 func (x *imatrixReader) tokens(layer int) int64 {
 	for at, row := range x.f.imatrix {
 		if at.Layer == layer && at.Kind == topology.Attention && at.Projection == "o" {
 			return int64(row.n)
 		}
 	}
-	return 0
+	return x.f.Header.Corpus.Tokens
 }
 
 // imatrixMoments are those of an input, without a Hessian.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"quantscope/quant/codes"
 	"quantscope/quant/gguf"
 	"quantscope/quant/topology"
 )
@@ -32,7 +33,7 @@ func (f *File) Imatrix(ctx context.Context) (*gguf.Imatrix, []Unnamed, error) {
 		return m, nil, err
 	}
 	c := f.Header.Corpus
-	m := &gguf.Imatrix{Datasets: []string{cmp.Or(c.Source, c.Name, "unknown")}, ChunkCount: c.Chunks}
+	m := &gguf.Imatrix{Datasets: []string{textName(c)}, ChunkCount: c.Chunks}
 	if c.Chunks > 0 {
 		m.ChunkSize = int(min((c.Tokens+int64(c.Chunks)-1)/int64(c.Chunks), math.MaxInt32))
 	}
@@ -62,6 +63,14 @@ func (f *File) Imatrix(ctx context.Context) (*gguf.Imatrix, []Unnamed, error) {
 		out = append(out, *x.unnamed[k])
 	}
 	return m, out, nil
+}
+
+// textName is what a text is called outside: its file, or which of the embedded ones.
+func textName(c codes.Corpus) string {
+	if c.Source == "" || strings.Contains(c.Source, c.Name) {
+		return cmp.Or(c.Source, c.Name, "unknown")
+	}
+	return c.Source + " " + c.Name
 }
 
 type imatrixMaker struct {
