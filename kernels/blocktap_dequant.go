@@ -24,7 +24,7 @@ func (s Set) Dequantize(dst []float32, spec Spec, rows, cols int, codes, scales,
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
-	if f.Name == "nvfp4" {
+	if f.Name == "nvfp4" || f.Name == "code2" {
 		return s.DequantizeNVFP4(dst, codes, scales, global, spec.Convention, rows, cols)
 	}
 	scaleBytes, minBytes := q.stored(f, spec.Convention)

@@ -53,6 +53,8 @@ var formats = []Format{
 	{Name: "fp8-block128", Description: "E4M3 with one scale a 128×128 tile", Bits: 8, Element: "e4m3", Scope: ScopeTile, Group: 128, Scale: "f32", ScaleBits: 32},
 	int4Format("int4-g32", 32, false), int4Format("int4-g64", 64, false), int4Format("int4-g128", 128, false), int4Format("int4-channel", 0, false),
 	int4Format("int4-g32-sym", 32, true), int4Format("int4-g64-sym", 64, true), int4Format("int4-g128-sym", 128, true), int4Format("int4-channel-sym", 0, true),
+	{Name: "code2", Description: "NVFP4 with four of its code values a tensor; stored as nvfp4 is, where two bits a code, packed, would make it 2.5 bits a weight",
+		Bits: 4, Element: "e2m1", Codes: slices.Clone(e2m1Values[:]), Scope: ScopeGroup, Group: BlockNVFP4, Scale: "e4m3", ScaleBits: 8, TensorBytes: 4},
 }
 
 func int4Format(name string, group int, symmetric bool) Format {

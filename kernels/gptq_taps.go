@@ -129,6 +129,10 @@ func (s Set) givenNVFP4(spec Spec, cols int, amax, global float32) (givenTap, er
 	if p.job.global != global { // it is shared with a matrix of larger weights
 		p.job.start(BF16, spec.Convention, search, 0, global)
 	}
+	if spec.Codebook != 0 {
+		p.set.nvfp4Count = nvfp4CountRef
+		p.job.reach = newCodebook(spec.Codebook).reach
+	}
 	return &givenNVFP4Tap{p}, nil
 }
 

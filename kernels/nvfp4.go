@@ -229,5 +229,5 @@ func (j *nvfp4Job) part(src, codes []byte) (scale byte) {
 	t.nan += nan
 	t.inf += inf
 	t.padding += BlockNVFP4 - elements + nan + inf
-	return j.block(&w, amax, codes)
+	return j.block(&w, amax, src, codes)
 }

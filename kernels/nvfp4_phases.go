@@ -52,7 +52,7 @@ func nvfp4CountRef(j *nvfp4Job, src []byte, amax []uint32, scales, choices []byt
 	var w nvfp4Block
 	stride := BlockNVFP4 * j.element.Size()
 	for i, a := range amax {
-		if limit := MaxE2M1 * float64(j.steps[scales[i]&127]); float64(math.Float32frombits(a)) > limit {
+		if limit := j.reach * float64(j.steps[scales[i]&127]); float64(math.Float32frombits(a)) > limit {
 			w.load(j.element, src[i*stride:(i+1)*stride])
 		}
 		j.count(&w, a, scales[i], choices[i], i&7)
@@ -71,11 +71,15 @@ func nvfp4EncodeRef(j *nvfp4Job, src, scales, codes []byte) {
 }
 
 // block does all phases of one block with finite elements and returns its
-// scale.
-func (j *nvfp4Job) block(w *nvfp4Block, amaxBits uint32, codes []byte) byte {
+// scale. src is what was read, for a codebook.
+func (j *nvfp4Job) block(w *nvfp4Block, amaxBits uint32, src, codes []byte) byte {
 	scale, choice := j.choose(w, math.Float32frombits(amaxBits))
 	j.count(w, amaxBits, scale, byte(choice), 0)
-	j.encode(w, j.steps[scale&127], codes)
+	if j.book != nil {
+		j.encodeBook(w, j.steps[scale&127], codes, len(src)/j.element.Size(), oddBits(j.element, src))
+	} else {
+		j.encode(w, j.steps[scale&127], codes)
+	}
 	return scale
 }
 
@@ -92,7 +96,7 @@ func (j *nvfp4Job) count(w *nvfp4Block, amaxBits uint32, scale, choice byte, lan
 		return
 	}
 	t.scale(scale, j.rawScale(amax))
-	if limit := MaxE2M1 * float64(j.steps[scale&127]); float64(amax) > limit {
+	if limit := j.reach * float64(j.steps[scale&127]); float64(amax) > limit {
 		t.clip(w, scale, float64(amax), limit, lane)
 	}
 }

@@ -16,6 +16,9 @@ type Spec struct {
 	// Global is the stored second-level or tensor scale to use, where the format
 	// has one; 0 takes it from the matrix.
 	Global float32
+	// Codebook are the codes of code2, a bit each: what ChooseCodebook gives. 0 for
+	// every other format.
+	Codebook uint16
 }
 
 // Conventions lists whose arithmetic a format can follow, the default first;
@@ -167,6 +170,9 @@ func (spec *Spec) check() (quantizer, Format, error) {
 			known[i] = c.String()
 		}
 		return q, f, fmt.Errorf("%s: convention %v: %w (known: %s)", spec.Format, spec.Convention, ErrUnsupported, strings.Join(known, ", "))
+	}
+	if err := spec.checkCodebook(); err != nil {
+		return q, f, err
 	}
 	return q, f, nil
 }

@@ -48,6 +48,7 @@ var formatKinds = []struct{ name, heading string }{
 	{"mxfp4", "MXFP4: blocks of 32 with power-of-two scales"},
 	{"fp8", "FP8: E4M3 with f32 scales"},
 	{"int4", "int4: groups or rows with bf16 scales"},
+	{"code2", "code2: NVFP4 with four code values a tensor"},
 	{"", "others"},
 }
 

@@ -151,7 +151,11 @@ func (m *made) code(ctx context.Context, raw model.Source, j *job, room func(n i
 			return nil, fmt.Errorf("candidate: %s: %w", j.name, err)
 		}
 	}
-	q := quantizing{set: m.set, spec: j.v.Spec, w: w, amax: amax, threads: m.threads}
+	spec, err := j.v.Prepared(m.set, w.Operand, amax, nil)
+	if err != nil {
+		return nil, fmt.Errorf("candidate: %s: %w", j.name, err)
+	}
+	q := quantizing{set: m.set, spec: spec, w: w, amax: amax, threads: m.threads}
 	size, err := q.size()
 	if err != nil {
 		return nil, fmt.Errorf("candidate: %s: %w", j.name, err)

@@ -2,6 +2,7 @@ package method
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,8 @@ func TestParseCalibrated(t *testing.T) {
 		{"nvfp4+imatrix", "nvfp4+imatrix", "nvfp4", "imatrix", true, false, false, 16},
 		{"nvfp4+gptq+imatrix", "nvfp4+imatrix+gptq", "nvfp4", "imatrix gptq", true, true, false, 16},
 		{"mxfp4+imatrix+act+gptq", "mxfp4+imatrix+gptq+act", "mxfp4", "imatrix gptq act", true, true, true, 16},
+		{"code2+imatrix", "code2+imatrix", "code2", "l2 imatrix", true, false, false, 1},
+		{"code2+imatrix+sym", "code2+sym+imatrix", "code2+sym", "sym imatrix", true, false, false, 1},
 		{"mxfp4+gptq", "mxfp4+gptq", "mxfp4", "rtn gptq", false, true, false, 1},
 	} {
 		v, err := Parse(c.name)
@@ -92,6 +95,71 @@ func TestNamesAreCanonical(t *testing.T) {
 			t.Fatalf("the baseline %s is not offered", v.Baseline().Name)
 		}
 	})
+}
+
+// Importance makes what takes it, with less weighed error than the baseline;
+// where it is missing, or not taken, that is said.
+func TestMeasureWeighted(t *testing.T) {
+	m := matrix(16, 256, func(i int) float32 { return float32(math.Sin(float64(i*i)) * math.Exp(math.Sin(float64(i)))) })
+	importance := make([]float32, m.Cols)
+	for c := range importance {
+		importance[c] = float32(math.Exp(3 * math.Cos(float64(c*c))))
+	}
+	for _, h := range Known() {
+		v, err := Parse(h.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = v.MeasureWeighted(kernels.Best(), m, importance)
+		switch {
+		case v.GPTQ && !errors.Is(err, ErrNeedsCalibration), !v.Calibrated() && !errors.Is(err, kernels.ErrShape), v.Importance && !v.GPTQ && err != nil:
+			t.Errorf("%s: %v", v.Name, err)
+		}
+		if !v.Importance || v.GPTQ {
+			continue
+		}
+		if _, err := v.MeasureWeighted(kernels.Best(), m, importance[1:]); !errors.Is(err, kernels.ErrShape) {
+			t.Errorf("%s with an importance too few: %v", v.Name, err)
+		}
+		if got, base := weighed(t, v, m, importance), weighed(t, v.Baseline(), m, importance); got > base || got == base && !v.NeedsMatrix() { // a codebook may be the best either way
+			t.Errorf("%s has a weighed error of %v, its baseline %v", v.Name, got, base)
+		}
+	}
+}
+
+// weighed is Σ importance·(w−q)² of a variant.
+func weighed(t *testing.T, v Variant, m kernels.Matrix, importance []float32) float64 {
+	t.Helper()
+	amax, err := kernels.Best().AbsMax(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := importance
+	if !v.Importance {
+		importance = nil
+	}
+	p, err := v.Begin(kernels.Best(), m, amax, importance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := p.Sizes(m.Rows)
+	out := kernels.Output{Codes: make([]byte, n.Codes), Scales: make([]byte, n.Scales), Mins: make([]byte, n.Mins)}
+	if err := p.Rows(m.Data, &out); err != nil {
+		t.Fatal(err)
+	}
+	w, q := make([]float32, m.Rows*m.Cols), make([]float32, m.Rows*m.Cols)
+	if err := kernels.DecodeFloats(w, m.Element, m.Data); err != nil {
+		t.Fatal(err)
+	}
+	if err := kernels.Dequantize(q, v.Spec, m.Rows, m.Cols, out.Codes, out.Scales, out.Mins, p.Global()); err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for i := range w {
+		d := float64(w[i] - q[i])
+		sum += float64(weights[i%m.Cols]) * d * d
+	}
+	return sum
 }
 
 // Nothing is made in place of what needs inputs.

@@ -19,6 +19,7 @@ type Help struct {
 var schemes = []string{
 	"nvfp4", "mxfp4", "int4-g128", "int4-g128-sym", "fp8", "fp8-channel", "fp8-block128",
 	"int4-g64", "int4-g64-sym", "int4-g32", "int4-g32-sym", "int4-channel", "int4-channel-sym",
+	"code2",
 }
 
 // descriptions say what a method does; what a bare scheme is, the table of
@@ -30,6 +31,8 @@ var descriptions = map[string]string{
 	"nvfp4+sweep":   "of all 126 block scales the one with the least squared error: the optimum, and slow",
 	"nvfp4+4over6":  "the largest magnitude goes to 6 or to 4, whichever has less error",
 	"nvfp4+imatrix": "of all 126 block scales the one with the least error weighed by the inputs' second moments",
+	"code2":         "NVFP4 with the four code values that have the least squared error in the tensor; stored as nvfp4; packed it would be 2.5",
+	"code2+sym":     "the same with the best ±a, ±b",
 	"mxfp4+imatrix": "the power of two with the least error weighed by the inputs' second moments",
 }
 
@@ -37,6 +40,7 @@ var descriptions = map[string]string{
 const (
 	rangeDescription   = "; of 33 ranges from all of it to 0.6 the one with the least error to the power of 2.4"
 	imatrixDescription = "; the range with the least error weighed by the inputs' second moments"
+	codebookImatrix    = "the same, errors weighed by the inputs' second moments"
 	gptqDescription    = "the inputs' Hessian moves each weight's error on to those that come after it; goes with every method that chooses a scale"
 	actDescription     = "the same, columns with the largest inputs first; groups stay where they are"
 )
@@ -61,6 +65,11 @@ func Known() []Help {
 				}
 			}
 			help = append(help, h)
+		}
+		if whole(scheme) {
+			for _, m := range choosers(scheme) {
+				help = append(help, Help{Name: variantName(scheme, m) + "+" + imatrix, Description: codebookImatrix, Calibrated: true})
+			}
 		}
 		if movesErrors(scheme) {
 			help = append(help,
@@ -87,6 +96,9 @@ func knownNames() string {
 		text.WriteString(scheme)
 		if more := choosers(scheme)[1:]; len(more) > 0 {
 			text.WriteString("[+" + strings.Join(more, "|+") + "]")
+		}
+		if whole(scheme) {
+			text.WriteString("[+" + imatrix + "]")
 		}
 		if kind, _, _ := strings.Cut(scheme, "-"); movesErrors(scheme) && !slices.Contains(moving, kind) {
 			moving = append(moving, kind)

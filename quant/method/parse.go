@@ -96,7 +96,7 @@ func (v *Variant) parse(names []string) error {
 			return fmt.Errorf("%w: %s and %s both choose %s", ErrConflict, v.Spec.Method, n, chosenBy(v.Scheme))
 		case chooses:
 			v.Spec.Method = n
-			v.Importance = n == imatrix
+			v.Importance = v.Importance || n == imatrix
 		case n == imatrix && whole(v.Scheme):
 			v.Importance = true
 		case n == gptq && movesErrors(v.Scheme):

@@ -6,7 +6,6 @@
 package method
 
 import (
-	"fmt"
 	"math"
 
 	"quantscope/kernels"
@@ -31,14 +30,17 @@ type Variant struct {
 // Measure quantizes a matrix and returns its tap record. A calibrated variant is
 // ErrNeedsCalibration.
 func (v Variant) Measure(set kernels.Set, m kernels.Matrix) (kernels.Tap, error) {
-	return v.pass(set, m, nil)
+	return v.pass(set, m, nil, nil)
+}
+
+// MeasureWeighted is Measure by the importance of columns, for variants that take
+// it and no Hessian. Importance is nil for those that take none.
+func (v Variant) MeasureWeighted(set kernels.Set, m kernels.Matrix, importance []float32) (kernels.Tap, error) {
+	return v.pass(set, m, importance, nil)
 }
 
 // pass quantizes a matrix that is whole in memory.
-func (v Variant) pass(set kernels.Set, m kernels.Matrix, out *kernels.Output) (kernels.Tap, error) {
-	if v.Calibrated() {
-		return kernels.Tap{}, fmt.Errorf("variant %q: %w", v.Name, ErrNeedsCalibration)
-	}
+func (v Variant) pass(set kernels.Set, m kernels.Matrix, importance []float32, out *kernels.Output) (kernels.Tap, error) {
 	amax := float32(0)
 	if v.Spec.NeedsAmax() {
 		var err error
@@ -46,7 +48,7 @@ func (v Variant) pass(set kernels.Set, m kernels.Matrix, out *kernels.Output) (k
 			return kernels.Tap{}, err
 		}
 	}
-	p, err := set.Begin(v.Spec, m.Element, m.Rows, m.Cols, amax)
+	p, err := v.Begin(set, m, amax, importance)
 	if err != nil {
 		return kernels.Tap{}, err
 	}
@@ -68,7 +70,7 @@ func (v Variant) MeasureRows(set kernels.Set, m kernels.Matrix) (kernels.Tap, []
 	if m.Cols == 0 {
 		out = kernels.Output{}
 	}
-	tap, err := v.pass(set, m, &out)
+	tap, err := v.pass(set, m, nil, &out)
 	if err != nil {
 		return kernels.Tap{}, nil, err
 	}

@@ -91,7 +91,7 @@ type worker struct {
 func newWorker(v method.Variant, set kernels.Set, sources []kernels.Matrix) (*worker, error) {
 	m := sources[0]
 	w := &worker{variant: v, set: set, sources: sources}
-	p, err := set.Begin(v.Spec, m.Element, m.Rows, m.Cols, 1)
+	p, err := v.Begin(set, m, 1, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (w *worker) once() error {
 			return err
 		}
 	}
-	p, err := w.set.Begin(w.variant.Spec, m.Element, m.Rows, m.Cols, amax)
+	p, err := w.variant.Begin(w.set, m, amax, nil)
 	if err != nil {
 		return err
 	}
