@@ -186,7 +186,9 @@ func (a *made) read(ref *candidate.Candidate, store *codes.Store) error {
 // measure takes the arms through the evaluation's texts.
 func (rep *Report) measure(ctx context.Context, r Request, arms []*candidate.Candidate) error {
 	o := r.Measure
-	o.NoFloor, o.Begin, o.Skip, o.Prior, o.Scored, o.Base, o.BaseOut, o.Derived, o.Probe = true, nil, nil, nil, nil, nil, "", nil, false
+	var chunks []*yardstick.Chunk
+	o.NoFloor, o.Begin, o.Skip, o.Prior, o.Base, o.BaseOut, o.Derived, o.Probe = true, nil, nil, nil, nil, "", nil, false
+	o.Scored = func(c *yardstick.Chunk) { chunks = append(chunks, c) }
 	m, err := yardstick.Measure(ctx, r.Reference, arms, r.Eval, o)
 	if err != nil {
 		return err
@@ -197,6 +199,10 @@ func (rep *Report) measure(ctx context.Context, r Request, arms []*candidate.Can
 	}
 	rep.OfGateUp, _ = m.Gain(1)
 	rep.OfFull, _ = m.Gain(2)
-	rep.Beyond, _ = m.GainOver(1, 2)
+	beyond, err := yardstick.ComparePair(ctx, m.Setup, chunks, 1, 2, o.Seed)
+	if err != nil {
+		return err
+	}
+	rep.Beyond = m.GainOf(&beyond)
 	return nil
 }

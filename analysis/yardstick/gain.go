@@ -20,25 +20,24 @@ func (r *Report) Gain(candidate int) (Gain, bool) {
 	if candidate < 0 || candidate >= len(r.Setup.Candidates) {
 		return Gain{}, false
 	}
-	return r.GainOver(r.Setup.Candidates[candidate].Baseline, candidate)
-}
-
-// GainOver compares a candidate with any other that it makes a pair with.
-func (r *Report) GainOver(base, candidate int) (Gain, bool) {
+	base := r.Setup.Candidates[candidate].Baseline
 	for i := range r.Pairs {
-		p := &r.Pairs[i]
-		if base < 0 || p.A != base || p.B != candidate {
-			continue
+		if p := &r.Pairs[i]; base >= 0 && p.A == base && p.B == candidate {
+			return r.GainOf(p), true
 		}
-		g := Gain{Base: base, Verdict: p.Verdict(), At: math.NaN(), Low: math.NaN(), High: math.NaN(), Pair: p}
-		for k := range r.Results {
-			if kl := r.Results[k].All.KL; r.Results[k].Candidate == base && kl > 0 && finite(kl) {
-				g.At, g.Low, g.High = -p.DKL/kl, -p.High/kl, -p.Low/kl
-			}
-		}
-		return g, true
 	}
 	return Gain{}, false
+}
+
+// GainOf is that of the second of a pair over the first, whatever that is to it.
+func (r *Report) GainOf(p *Pair) Gain {
+	g := Gain{Base: p.A, Verdict: p.Verdict(), At: math.NaN(), Low: math.NaN(), High: math.NaN(), Pair: p}
+	for k := range r.Results {
+		if kl := r.Results[k].All.KL; r.Results[k].Candidate == p.A && kl > 0 && finite(kl) {
+			g.At, g.Low, g.High = -p.DKL/kl, -p.High/kl, -p.Low/kl
+		}
+	}
+	return g
 }
 
 // String is the verdict in words, the baseline unnamed.
