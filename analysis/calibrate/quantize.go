@@ -121,7 +121,11 @@ func (m *made) sign(t *target, rows, cols int) (*made, error) {
 		f.Tap = &m.tap
 	}
 	var err error
-	if c.Figures, err = json.Marshal(f); err != nil {
+	if c.Figures, err = json.Marshal(f); err != nil { // JSON has no infinities, which a record of absurd weights may hold
+		f.Tap = nil
+		c.Figures, err = json.Marshal(f)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("calibrate: %s: %w", t.name, err)
 	}
 	return m, nil

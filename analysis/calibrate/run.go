@@ -1,9 +1,12 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"runtime"
+	"slices"
 
 	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
@@ -122,20 +125,49 @@ func (j *Job) share() {
 	}
 }
 
-// fit shares the memory out.
+// fit shares the memory out: the codes of a unit stay until it is written.
 func (j *Job) fit() error {
 	j.beside = j.s.Threads
 	if j.s.Saved != nil {
 		return nil
 	}
-	var err error
+	held := j.codesOf()
 	for {
-		j.budget, err = Predict(j.s.Reference.Arch, j.load(), j.s.Mem)
-		if err == nil || j.beside == 1 {
+		var err error
+		if j.budget, err = Predict(j.s.Reference.Arch, j.load(), j.s.Mem-held.Bytes); err == nil {
+			j.budget.Need += held.Bytes
+			j.budget.Parts = append(j.budget.Parts, held)
+			return nil
+		}
+		if j.beside > 1 { // less beside each other needs less
+			j.beside = 1
+			continue
+		}
+		var e *MemoryError
+		if !errors.As(err, &e) {
 			return err
 		}
-		j.beside = 1 // less beside each other needs less
+		list := append(slices.Clone(e.Parts), held)
+		slices.SortStableFunc(list, func(a, b Part) int { return cmp.Compare(b.Bytes, a.Bytes) })
+		return &MemoryError{e.Need + held.Bytes, j.s.Mem, list}
 	}
+}
+
+// codesOf is what the codes of the largest unit take.
+func (j *Job) codesOf() Part {
+	var most Part
+	for i := range j.units {
+		n := int64(0)
+		for _, k := range j.units[i].targets {
+			if m := &j.s.Matrices[k]; !j.targets[k].kept {
+				n += max(0, j.s.Variant.Bytes(m.Rows, m.Cols))
+			}
+		}
+		if n > most.Bytes {
+			most = Part{"codes of " + j.units[i].name, n}
+		}
+	}
+	return most
 }
 
 // load is what memory is predicted for.
@@ -171,21 +203,25 @@ func (j *Job) bits() float64 {
 }
 
 // takes are the bytes beside the moments of an input of n columns while the matrices
-// are made that read it: what its Hessian is taken apart in, twice, and of each
-// matrix the weights, in f32 where they are not stored so, two sets of codes and a
-// panel of what they decode to.
+// are made that read it: what its Hessian is taken apart in, twice, and of the
+// matrices of a batch the weights, in f32 where they are not stored so, two sets of
+// codes and what they decode to.
 func (j *Job) takes(n int) int64 {
-	rows := 0
+	weights := int64(batchWeights)
 	for i := range j.s.Matrices {
 		if m := &j.s.Matrices[i]; m.Cols == n {
-			rows = max(rows, m.Rows)
+			weights = max(weights, j.targets[i].params)
 		}
 	}
-	one := 12 * int64(rows) * int64(n)
-	if j.s.Variant.NeedsHessian() {
-		one += 16 * int64(n) * int64(n)
+	all := int64(0)
+	for i := range j.targets {
+		all += j.targets[i].params
 	}
-	return int64(j.beside) * one
+	bytes := 12 * min(weights, all)
+	if j.s.Variant.NeedsHessian() {
+		bytes += int64(j.beside) * 16 * int64(n) * int64(n)
+	}
+	return bytes
 }
 
 // Units are what a run does one after the other, by the names that codes are kept

@@ -228,14 +228,11 @@ func (r *running) again(ctx context.Context, u *unit) ([]codes.Matrix, error) {
 			return nil, fail(c.Name, "its figures cannot be read: %v", err)
 		}
 		res := Result{Matrix: at, Trade: f.Trade, Codes: *c, Again: true}
-		if f.Tap != nil {
-			res.Tap = *f.Tap
-		}
 		r.seen = append(r.seen, outcomeOf{at, f.Trade, f.Raised})
 		if r.sink.Matrix == nil {
 			continue
 		}
-		if err := r.lend(ctx, t, m.Rows, m.Cols, &res); err != nil {
+		if err := r.lend(ctx, t, f.Tap, &res); err != nil {
 			return nil, err
 		}
 		err := r.sink.Matrix(res)
@@ -247,9 +244,13 @@ func (r *running) again(ctx context.Context, u *unit) ([]codes.Matrix, error) {
 	return list, nil
 }
 
-// lend reads the weights that a result is of, where they can be read at all.
-func (r *running) lend(ctx context.Context, t *target, rows, cols int, res *Result) error {
-	res.Source = kernels.Matrix{Rows: rows, Cols: cols}
+// lend reads the weights that a result is of, and completes its record.
+func (r *running) lend(ctx context.Context, t *target, tap *kernels.Tap, res *Result) error {
+	m := &r.s.Matrices[t.index]
+	res.Source = kernels.Matrix{Rows: m.Rows, Cols: m.Cols}
+	if tap != nil {
+		res.Tap = *tap
+	}
 	if t.kept {
 		return nil
 	}
@@ -257,8 +258,15 @@ func (r *running) lend(ctx context.Context, t *target, rows, cols int, res *Resu
 	if err != nil {
 		return r.about(ctx, err)
 	}
-	if m, ok := w.Operand.Stored(); ok {
-		res.Source = m
+	if stored, ok := w.Operand.Stored(); ok {
+		res.Source = stored
+	}
+	if tap != nil {
+		return nil
+	}
+	out := kernels.Output{Codes: res.Codes.Codes, Scales: res.Codes.Scales, Mins: res.Codes.Mins}
+	if res.Tap, err = r.s.Set.TapOf(r.base.Spec, w.Operand, &out, res.Codes.Global, r.s.Threads); err != nil {
+		return fmt.Errorf("calibrate: %s: %w", t.name, err)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (j *Job) wants(u *unit, head Input) []Want {
 	return out
 }
 
-// making is a unit on its way.
+// unitMaking is a unit on its way.
 type unitMaking struct {
 	*running
 	u    *unit
@@ -239,7 +239,7 @@ func (k *unitMaking) wave(ctx context.Context, list []*Moments) error {
 
 // batchWeights are how many weights are quantized between two deliveries, unless
 // one matrix has more.
-const batchWeights = 8 << 20
+const batchWeights = 2 << 20
 
 // quantize makes jobs, in batches of as many inputs as are made ready beside each
 // other.
