@@ -37,8 +37,8 @@ func fixed() Options {
 		Profile: &profile, Dark: &dark, handFed: true,
 		Env: func(string) string { return "" },
 		Known: []Known{
-			{"nvfp4", "round to nearest"}, {"nvfp4+mse", "least squared error of nine multipliers"},
-			{"nvfp4+mse_ge1", "the same, multipliers of at least 1"}, {"nvfp4+sweep", "every E4M3 scale"}, {"nvfp4+4over6", "two scales a block"},
+			{Name: "nvfp4", Help: "round to nearest"}, {Name: "nvfp4+mse", Help: "least squared error of nine multipliers"},
+			{Name: "nvfp4+mse_ge1", Help: "the same, multipliers of at least 1"}, {Name: "nvfp4+sweep", Help: "every E4M3 scale"}, {Name: "nvfp4+4over6", Help: "two scales a block"},
 		},
 	}
 }

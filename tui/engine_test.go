@@ -60,7 +60,7 @@ func TestScenarioRealEngine(t *testing.T) {
 		t.Fatalf("%d records, %d failed", measuredIn(d.m.scene.State), d.m.scene.State.Progress.Failed)
 	}
 	d.Press("v", "esc")
-	d.m.o.Known = []Known{{"nvfp4+mse", "nine multipliers"}, {"nvfp4+odd", "is not known"}}
+	d.m.o.Known = []Known{{Name: "nvfp4+mse", Help: "nine multipliers"}, {Name: "nvfp4+odd", Help: "is not known"}}
 	d.Press("v", "end", "enter").Says("nvfp4+odd")
 	d.Press("v", "end", "up", " ", "enter").Until(ctx, finished(720))
 	if v := d.m.scene.State.Variants; len(v) != 3 || v[2].Name != "nvfp4+mse" {

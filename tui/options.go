@@ -13,7 +13,10 @@ import (
 )
 
 // Known is a variant that can be measured, and what it is in a few words.
-type Known struct{ Name, Help string }
+type Known struct {
+	Name, Help string
+	Calibrated bool // made by calibration, which needs a text
+}
 
 // Options say how the workbench looks and what it can reach. The zero Options
 // show a feed on the process's own terminal.

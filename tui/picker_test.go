@@ -17,7 +17,7 @@ func everyVariant() Options {
 	o := fixed()
 	o.Known = nil
 	for _, h := range method.Known() {
-		o.Known = append(o.Known, Known{h.Name, h.Description})
+		o.Known = append(o.Known, Known{Name: h.Name, Help: h.Description, Calibrated: h.Calibrated})
 	}
 	return o
 }
@@ -133,5 +133,33 @@ func TestVariantsAreClicked(t *testing.T) {
 	}
 	if fmt.Sprint(p.title()) != "Variants" {
 		t.Errorf("title %q without marks", p.title())
+	}
+}
+
+// textless is a run whose session has no text to calibrate on.
+type textless struct{ *fakeRun }
+
+func (textless) NoCalibration() string { return "the session has no calibration text" }
+
+// Calibrated variants are offered like others; where there is no text to calibrate
+// on they say so and are not added.
+func TestVariantsThatNeedCalibration(t *testing.T) {
+	for _, has := range []bool{true, false} {
+		run := newFakeRun(demoState())
+		var feed sessions.Feed = run
+		if !has {
+			feed = textless{run}
+		}
+		d := drive(t, feed, everyVariant(), 120, 40)
+		d.Press("v").Type("int4-g128+gptq").Press("home", "enter")
+		if added := len(run.added) == 1 && run.added[0] == "int4-g128+gptq"; added != has {
+			t.Errorf("with a text %v: added %v", has, run.added)
+		}
+		if !has {
+			d.Sees("no calibration text").Press("backspace", "backspace", "backspace", "backspace", "backspace", "enter")
+			if len(run.added) != 1 || run.added[0] != "int4-g128" {
+				t.Errorf("added %v, want the variant that needs no text", run.added)
+			}
+		}
 	}
 }

@@ -30,7 +30,11 @@ func (m *Model) pickVariant() tea.Cmd {
 				if f.Bits > 0 {
 					note = bitsText(f.BitsPerWeight()) + "  " + note
 				}
-				items = append(items, item{name: k.Name, group: kind.heading, note: note, help: k.Help, tag: -1, box: true, off: off})
+				it := item{name: k.Name, group: kind.heading, note: note, help: k.Help, tag: -1, box: true, off: off}
+				if k.Calibrated && off == "" {
+					it.off = m.offCalibrated()
+				}
+				items = append(items, it)
 			}
 		}
 	}
@@ -108,6 +112,14 @@ func (m *Model) offAdd() string {
 		return "another process runs this session: it alone can add variants"
 	}
 	return "the run has ended for good: a variant can be added to a live run"
+}
+
+// offCalibrated is why no calibrated variant can be added to a live run.
+func (m *Model) offCalibrated() string {
+	if run, ok := m.src.feed.(interface{ NoCalibration() string }); ok {
+		return run.NoCalibration()
+	}
+	return ""
 }
 
 func (m *Model) acceptVariants(p *picker, at *item) tea.Cmd {

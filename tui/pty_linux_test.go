@@ -70,7 +70,7 @@ func TestRunEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			run := panickyRun{newFakeRun(demoState())}
-			ended := runOn(ctx, p, run, Options{Known: []Known{{"nvfp4+sweep", ""}}})
+			ended := runOn(ctx, p, run, Options{Known: []Known{{Name: "nvfp4+sweep"}}})
 			p.Until(0, "0/720")
 			run.measure(10)
 			p.Until(0, "10/720")

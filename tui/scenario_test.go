@@ -224,7 +224,7 @@ func TestScenarioVariants(t *testing.T) {
 		t.Errorf("variant %d after three more, want 4", d.m.scene.Variant)
 	}
 	run.err = errors.New("method nvfp4+foo is not known")
-	d.m.o.Known = append(d.m.o.Known, Known{"nvfp4+foo", ""})
+	d.m.o.Known = append(d.m.o.Known, Known{Name: "nvfp4+foo"})
 	d.Press("v", "end", "enter").Says("add: method nvfp4+foo is not known")
 
 	saved := drive(t, newFakeFeed(sessions.Saved, demoState(), demoState()), fixed(), 120, 40)

@@ -30,7 +30,11 @@ func (p *KL) head() []string {
 		out = append(out, wrappedTo(th.Text, p.sentence(), p.w, room)...)
 	}
 	if len(out) < lines {
-		out = append(out, th.Dim.Render(fitting(p.w, p.floorSentence(), "")))
+		text := p.floorSentence()
+		if on := p.calibratedOn(); on != "" {
+			text = on
+		}
+		out = append(out, th.Dim.Render(fitting(p.w, text, Truncate(text, p.w))))
 	}
 	return out
 }

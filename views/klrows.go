@@ -43,7 +43,12 @@ var klOrders = []struct {
 	{"top-1", func(_ *yardstick.Party, s *yardstick.Summary) float64 { return -s.Top1 }},
 	{"perplexity", func(_ *yardstick.Party, s *yardstick.Summary) float64 { return s.PPL }},
 	{"bits per weight", func(p *yardstick.Party, _ *yardstick.Summary) float64 { return p.BitsPerWeight }},
+	{klFamilies, func(_ *yardstick.Party, s *yardstick.Summary) float64 { return s.KL }},
 }
+
+// klFamilies is the order in which every baseline stands before what is held
+// against it.
+const klFamilies = "baseline and what is held against it"
 
 // update takes in a report, and the order in which its candidates are listed.
 func (r *klRows) update(state *sessions.State, y *sessions.Yard, rep *yardstick.Report, by int) {
@@ -87,6 +92,11 @@ func (r *klRows) update(state *sessions.State, y *sessions.Yard, rep *yardstick.
 		}
 	}
 	key := klOrders[by].key
+	defer func() {
+		if klOrders[by].name == klFamilies {
+			r.families()
+		}
+	}()
 	slices.SortStableFunc(r.order, func(a, b int) int {
 		pa, pb := &cands[a], &cands[b]
 		if pa.Floor != pb.Floor {
@@ -106,6 +116,37 @@ func (r *klRows) update(state *sessions.State, y *sessions.Yard, rep *yardstick.
 		}
 		return cmp.Compare(x, y)
 	})
+}
+
+// families moves every candidate behind its baseline, the order within each family
+// and that of the families kept.
+func (r *klRows) families() {
+	under := map[int][]int{}
+	var heads []int
+	for _, c := range r.order {
+		if base := r.party(c).Baseline; base >= 0 && base < len(r.report.Setup.Candidates) && base != c {
+			under[base] = append(under[base], c)
+		} else {
+			heads = append(heads, c)
+		}
+	}
+	out := make([]int, 0, len(r.order))
+	seen := map[int]bool{}
+	var add func(c int)
+	add = func(c int) {
+		if seen[c] {
+			return
+		}
+		seen[c] = true
+		out = append(out, c)
+		for _, d := range under[c] {
+			add(d)
+		}
+	}
+	for _, c := range append(heads, r.order...) { // what is its own ancestor has no head
+		add(c)
+	}
+	r.order = out
 }
 
 // first is the candidate that is selected at the beginning: not the floor.

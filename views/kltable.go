@@ -18,6 +18,7 @@ const (
 	klColumnChunks
 	klColumnBits
 	klColumnKL
+	klColumnGain
 	klColumnP99
 	klColumnMax
 	klColumnTop1
@@ -33,7 +34,7 @@ func (p *KL) klTable(w int) Table {
 	tb := Table{Cursor: -1, Marked: true, More: true}
 	tb.Columns = []Column{
 		{Title: "candidate", Align: Middle}, {Drop: 1}, {Title: "chunks", Align: Right, Drop: 5}, {Title: "b/w", Align: Right, Drop: 6},
-		{Title: "KL mean ± se"}, {Title: "p99", Align: Right, Drop: 3}, {Title: "max", Align: Right, Drop: 4}, {Title: "top-1", Align: Right, Drop: 2},
+		{Title: "KL mean ± se"}, {Title: "ΔKL to baseline, 95 %"}, {Title: "p99", Align: Right, Drop: 3}, {Title: "max", Align: Right, Drop: 4}, {Title: "top-1", Align: Right, Drop: 2},
 		{Title: "PPL", Align: Right, Drop: 7}, {Title: "Δ PPL", Align: Right, Drop: 7},
 	}
 	tb.Rows = p.tableRows()
@@ -121,12 +122,13 @@ func (p *KL) tableRows() [][]string {
 		s := &r.Results[c].All
 		means[i], p99[i], most[i] = klMean(s.KL, s.KLErr), klShort(s.P99), klShort(s.Max)
 	}
+	gains := p.gains()
 	means, p99, most = AlignDecimal(means), AlignDecimal(p99), AlignDecimal(most)
 	for i, c := range p.rows.order {
 		party, s := p.rows.party(c), &r.Results[c].All
 		row := []string{
 			p.candidate(c), p.state(c), "", klBits(party.BitsPerWeight), means[i],
-			p99[i], most[i], klShare(s.Top1), klPPL(s.PPL), signed("%+.2f", s.PPL-s.RefPPL),
+			gains[i], p99[i], most[i], klShare(s.Top1), klPPL(s.PPL), signed("%+.2f", s.PPL-s.RefPPL),
 		}
 		if p.rows.running() {
 			row[klColumnChunks] = p.chunks(s)
@@ -200,6 +202,9 @@ func (p *KL) state(c int) string {
 		if g := &p.rows.report.Gates[i]; g.Of == c && !g.Passed {
 			return th.Bad.Render("✗ " + Clean(g.Name))
 		}
+	}
+	if n := len(p.rows.party(c).Fallbacks); n > 0 {
+		return th.Warn.Render(stateGlyphs[FellBack] + " " + thousands(n) + " fell back")
 	}
 	return ""
 }

@@ -174,6 +174,12 @@ func logKind(kind sessions.EventKind) string {
 		return "measure"
 	case sessions.EventYardEnd:
 		return "measured"
+	case sessions.EventCalib:
+		return "calibrate"
+	case sessions.EventUnit:
+		return "layer"
+	case sessions.EventCalibEnd:
+		return "calib end"
 	}
 	return Clean(string(kind))
 }
@@ -191,13 +197,13 @@ func logLook(th *Theme, kind sessions.EventKind) (lipgloss.Style, string) {
 		return th.Good, "✓"
 	case sessions.EventCreated, sessions.EventVariant:
 		return th.Dim, "+"
-	case sessions.EventStarted, sessions.EventResumed, sessions.EventYard:
+	case sessions.EventStarted, sessions.EventResumed, sessions.EventYard, sessions.EventCalib:
 		return th.Accent, "▶"
 	case sessions.EventPaused:
 		return th.Dim, "‖"
 	case sessions.EventCancelled:
 		return th.Warn, "■"
-	case sessions.EventYardEnd: // its message says how
+	case sessions.EventYardEnd, sessions.EventCalibEnd: // its message says how
 		return th.Text, "■"
 	}
 	return th.Text, "·"

@@ -18,9 +18,11 @@ var logFilters = []logFilter{
 	{"findings", []sessions.EventKind{sessions.EventFinding}},
 	{"failures", []sessions.EventKind{sessions.EventFailed, sessions.EventStopped}},
 	{"fallbacks", []sessions.EventKind{sessions.EventFallback}},
+	{"calibration", []sessions.EventKind{sessions.EventCalib, sessions.EventUnit, sessions.EventCalibEnd, sessions.EventFallback}},
 	{"run", []sessions.EventKind{
 		sessions.EventCreated, sessions.EventVariant, sessions.EventStarted, sessions.EventPaused, sessions.EventResumed,
 		sessions.EventCancelled, sessions.EventStopped, sessions.EventFinished, sessions.EventYard, sessions.EventYardEnd,
+		sessions.EventCalib, sessions.EventUnit, sessions.EventCalibEnd,
 	}},
 }
 

@@ -56,7 +56,7 @@ func (f screenFlags) options(std streams) tui.Options {
 		o.Reopen = f.reopen
 	}
 	for _, h := range method.Known() {
-		o.Known = append(o.Known, tui.Known{Name: h.Name, Help: h.Description})
+		o.Known = append(o.Known, tui.Known{Name: h.Name, Help: h.Description, Calibrated: h.Calibrated})
 	}
 	return o
 }
