@@ -329,3 +329,26 @@ func TestForCandidateRefuses(t *testing.T) {
 		t.Errorf("no folder: %v", err)
 	}
 }
+
+// A calibration that fits its text and makes the model worse elsewhere was given the
+// wrong text, however little is damping.
+func TestAdviceOfOtherText(t *testing.T) {
+	downs := calibrate.Means{Matrices: 64, Tokens: 1266.5, Columns: 128, Deficient: 11, DampShare: 0.036}
+	for _, c := range []struct {
+		base, full calibrate.Float
+		damp       calibrate.Float
+		advice     calibrate.Advice
+		says       string
+	}{
+		{0.036, 0.046, 0.036, calibrate.OtherText, "text of more kinds is wanted; the divergence is 27.8 % above the baseline's; calibrating"},
+		{0.036, 0.036, 0.036, calibrate.BetterSolver, "more of it would change little; calibrating"},
+		{0.036, 0.061, 0.66, calibrate.MoreText, "Hessians are singular; the divergence is 69.4 % above the baseline's; calibrating"},
+		{calibrate.Float(math.NaN()), 0.046, 0.036, calibrate.BetterSolver, "more of it would change little"},
+	} {
+		d := calibrate.Diagnostic{Downs: downs, Baseline: c.base, GateUp: 0.036, Full: c.full}
+		d.Downs.DampShare = c.damp
+		if d.Advice() != c.advice || !strings.Contains(d.Sentence(), c.says) {
+			t.Errorf("%v, %v, %v: %q: %s", c.base, c.full, c.damp, d.Advice(), d.Sentence())
+		}
+	}
+}

@@ -12,6 +12,7 @@ type Advice string
 // Kinds of advice.
 const (
 	MoreText     Advice = "more text"
+	OtherText    Advice = "other text" // what it says does not hold for held-out text
 	BetterSolver Advice = "a better solver"
 	NoAdvice     Advice = "nothing to say" // no expert's down projection was calibrated by a Hessian
 )
@@ -49,9 +50,15 @@ func (d *Diagnostic) Advice() Advice {
 		return NoAdvice
 	case float64(d.Downs.DampShare) > mostDamp || 2*d.Downs.Deficient > d.Downs.Matrices:
 		return MoreText
+	case d.misled():
+		return OtherText
 	}
 	return BetterSolver
 }
+
+// misled says whether calibrating took the variant away from the reference where
+// it was measured.
+func (d *Diagnostic) misled() bool { return d.Baseline > 0 && d.Full > d.Baseline }
 
 // Gain is the share of the divergence of gate and up alone that calibrating all
 // takes away; NaN where it was not measured.
@@ -73,8 +80,14 @@ func (d *Diagnostic) Sentence() string {
 	if d.Downs.Deficient > 0 {
 		fmt.Fprintf(&b, ", and %d of %d Hessians are singular", d.Downs.Deficient, d.Downs.Matrices)
 	}
-	if a == BetterSolver {
+	switch {
+	case a == BetterSolver:
 		b.WriteString(", so the text decides them, and more of it would change little")
+	case a == OtherText:
+		b.WriteString(", so the text decides them, but it is not like what was measured on: text of more kinds is wanted")
+	}
+	if d.misled() {
+		fmt.Fprintf(&b, "; the divergence is %.1f %% above the baseline's", 100*float64(d.Full/d.Baseline-1))
 	}
 	switch g := float64(d.Gain()); {
 	case math.IsNaN(g):
