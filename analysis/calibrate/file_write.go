@@ -144,7 +144,7 @@ func (p *filePlan) differs(now *filePlan) *DifferError {
 	for _, c := range []struct{ what, old, new string }{
 		{"format", fmt.Sprint(a.Format), fmt.Sprint(b.Format)}, {"checkpoint", a.Source, b.Source},
 		{"way through the layers", a.Through, b.Through}, {"arithmetic", a.Numerics, b.Numerics},
-		{"text", a.Corpus.SHA256, b.Corpus.SHA256}, {"number of chunks", fmt.Sprint(a.Corpus.Chunks), fmt.Sprint(b.Corpus.Chunks)},
+		{"number of chunks", fmt.Sprint(a.Corpus.Chunks), fmt.Sprint(b.Corpus.Chunks)}, {"text", a.Corpus.SHA256, b.Corpus.SHA256},
 		{"kind (with Hessians)", fmt.Sprint(a.Hessians), fmt.Sprint(b.Hessians)}, {"chunking", p.IDs, now.IDs},
 	} {
 		if c.old != c.new {

@@ -66,7 +66,7 @@ whether they can fill its Hessian. docs/calibration.md says what each figure mea
 	fl.StringVar(&f.mem, "mem", "", "memory, such as 512MiB (default 2GiB)")
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
-	cmd.AddCommand(newCalibrateInfo(std), newCalibrateConvert(std))
+	cmd.AddCommand(newCalibrateInfo(std), newCalibrateConvert(std), newDiagnose(std))
 	return cmd
 }
 
@@ -242,7 +242,10 @@ func (f *calibrateFlags) text(ctx context.Context, ref *candidate.Candidate) (*c
 func calibrateError(err error) error {
 	var small *calibrate.MemoryError
 	var other *calibrate.DifferError
+	var coded *exitError
 	switch {
+	case errors.As(err, &coded):
+		return err
 	case errors.As(err, &small):
 		return usage(fmt.Errorf("--mem is too little: %s are needed, of which %s", formatBytes(small.Need), largest(small.Parts)))
 	case errors.As(err, &other):
