@@ -239,7 +239,7 @@ func (k *making) stays(plain codes.Matrix, tap kernels.Tap, t Trade, why string)
 
 // encode quantizes the matrix by a variant without a Hessian.
 func (k *making) encode(v method.Variant, importance []float32) (codes.Matrix, kernels.Tap, error) {
-	p, err := k.begin(v, importance)
+	p, err := v.Begin(k.set, k.w, k.amax, importance)
 	if err != nil {
 		return codes.Matrix{}, kernels.Tap{}, err
 	}
@@ -251,14 +251,6 @@ func (k *making) encode(v method.Variant, importance []float32) (codes.Matrix, k
 		err = rowsErr
 	}
 	return codes.Matrix{Codes: out.Codes, Scales: out.Scales, Mins: out.Mins, Global: global}, tap, err
-}
-
-// begin begins a pass over the matrix.
-func (k *making) begin(v method.Variant, importance []float32) (*kernels.Pass, error) {
-	if importance == nil {
-		return k.set.Begin(v.Spec, k.w.Element, k.w.Rows, k.w.Cols, k.amax)
-	}
-	return k.set.BeginWeighted(v.Spec, k.w.Element, k.w.Rows, k.w.Cols, k.amax, importance)
 }
 
 // room is what the codes of so many rows take.
@@ -278,7 +270,7 @@ func (k *making) calibrated() (codes.Matrix, kernels.Tap, error) {
 	case !k.v.NeedsHessian():
 		return k.encode(k.v, k.in.importance)
 	}
-	p, err := k.begin(k.base, nil)
+	p, err := k.base.Begin(k.set, k.w, k.amax, nil)
 	if err != nil {
 		return codes.Matrix{}, kernels.Tap{}, err
 	}

@@ -295,7 +295,7 @@ func TestSequential(t *testing.T) {
 func TestWiredOut(t *testing.T) {
 	hookCalibrated = func(k *making) (codes.Matrix, kernels.Tap, error) { return k.encode(k.base, nil) }
 	defer func() { hookCalibrated = nil }()
-	for _, v := range []string{"int4-g128+gptq", "nvfp4+imatrix"} {
+	for _, v := range []string{"int4-g128+gptq", "nvfp4+imatrix", "code2+imatrix"} {
 		s := setup(t, demoReference(t), v, `re:model\.layers\.[12]\.mlp\.experts\.[0-3]\.`, 4)
 		dir := t.TempDir()
 		out := into(t, s, dir, Sink{Matrix: func(r Result) error {
@@ -377,6 +377,41 @@ func TestHeadAndEmbedding(t *testing.T) {
 	} {
 		if got, ok := inputs[name]; !ok || got != want {
 			t.Errorf("%s is measured on %q, want %q (there: %v)", name, got, want, ok)
+		}
+	}
+}
+
+// TestEveryMethod: each calibrated method changes every matrix, has less output error
+// than its baseline over all of them, and its codes decode to what its record says.
+func TestEveryMethod(t *testing.T) {
+	ref := demoReference(t)
+	for _, v := range []string{"mxfp4+gptq", "mxfp4+imatrix+gptq+act", "nvfp4+mse_ge1+gptq", "nvfp4+4over6+gptq", "int4-g32-sym+range+gptq", "int4-channel+gptq", "int4-g64+imatrix", "mxfp4+imatrix", "code2+imatrix"} {
+		s := setup(t, ref, v, `re:model\.layers\.2\.mlp\.experts\.[0-3]\.`, 8)
+		out := calibrated(t, s, Sink{Matrix: func(r Result) error {
+			q, err := candidate.CodedWeight(kernels.Reference(), s.Variant.Spec, &r.Codes)
+			if err != nil {
+				return err
+			}
+			a, b := make([]float32, 128*128), make([]float32, 128*128)
+			if err := kernels.Reference().ExpandRows(a, kernels.StoredOperand(r.Source), 0); err != nil {
+				return err
+			}
+			if err := kernels.Reference().ExpandRows(b, q.Operand, 0); err != nil {
+				return err
+			}
+			e2, w2 := 0.0, 0.0
+			for i := range a {
+				d := float64(a[i]) - float64(b[i])
+				e2 += d * d
+				w2 += float64(a[i]) * float64(a[i])
+			}
+			if math.Abs(e2/w2-float64(r.Trade.Rel2)) > 1e-9 || math.Abs(r.Tap.Rel2()-float64(r.Trade.Rel2)) > 1e-12 {
+				t.Errorf("%s: %s decodes to an error of %v, the record says %v and %v", v, r.Codes.Name, e2/w2, r.Trade.Rel2, r.Tap.Rel2())
+			}
+			return nil
+		}})
+		if out.Calibrated != 12 || out.Gate() != nil || out.All.Out2 >= out.All.BaseOut2 {
+			t.Errorf("%s: %d calibrated, %v, output error %v of %v", v, out.Calibrated, out.Gate(), out.All.Out2, out.All.BaseOut2)
 		}
 	}
 }
