@@ -35,6 +35,13 @@ func (e *engine) plainUndone() int64 {
 	return e.plain
 }
 
+// calibrates says whether a variant is calibrated.
+func (e *engine) calibrates() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.variants, func(q Quantizer) bool { return q.Calibrated })
+}
+
 // undoneOf is what is to be done of a variant.
 func (e *engine) undoneOf(v int) (n int64) {
 	e.mu.Lock()
@@ -156,6 +163,16 @@ func (e *engine) newCalibration() int {
 	defer e.mu.Unlock()
 	e.calibs++
 	return e.calibs - 1
+}
+
+// folderOf is the folder of codes of a variant's last calibration.
+func (e *engine) folderOf(v int) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.priors[v].calibration; c != nil {
+		return c.Setup.Codes
+	}
+	return ""
 }
 
 // keepCalibration remembers what the session now holds of a calibration, for a run

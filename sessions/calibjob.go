@@ -39,6 +39,9 @@ func (j *jobCalibrator) prepare(ctx context.Context, w calibWant) (_ preparedCal
 		Targets: j.targets, Matrices: j.matrices, Globals: j.o.globals(), Only: o.Only, Damp: o.Damp, Codes: j.folder(w),
 		Set: j.o.KernelSet, Threads: j.o.Threads, Mem: j.o.MemBytes, Program: w.env.Program,
 	}
+	if s.Mem <= 0 {
+		s.Mem = defaultCalibMem
+	}
 	if s.Variant, err = j.o.variant(w.variant); err != nil {
 		return nil, err
 	}

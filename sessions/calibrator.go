@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"quantscope/analysis/calibrate"
+	"quantscope/kernels"
+	"quantscope/quant/codes"
 )
 
 // calibrator makes the calibrated variants of a job.
@@ -13,6 +15,13 @@ type calibrator interface {
 	// prepare opens and checks all that a calibrated run of a variant reads. Nothing
 	// is computed, and no file is made.
 	prepare(ctx context.Context, w calibWant) (preparedCalib, error)
+}
+
+// codesReader is a calibrator whose codes can be looked at.
+type codesReader interface {
+	// codes finds what a calibrated run of a variant chose for a tensor, and how it
+	// is decoded. codes is the folder that its setup names.
+	codes(session, variant, folder, tensor string) (kernels.Spec, codes.Matrix, error)
 }
 
 // calibWant is what is to be calibrated.

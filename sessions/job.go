@@ -66,6 +66,9 @@ type Quantizer struct {
 	Measure func(m kernels.Matrix) (Measurement, error)
 	// Rows is Measure with the relative l2 error of each row.
 	Rows func(m kernels.Matrix) (kernels.Tap, []float64, error)
+	// Codebook says that the codes of Spec are chosen from a whole matrix before its
+	// first row is coded.
+	Codebook bool
 	// Calibrated says that the job's calibrator makes it, unit by unit: none of the
 	// others is asked.
 	Calibrated bool

@@ -25,6 +25,8 @@ type LiveFeed struct {
 	desk  *yardDesk
 	ended chan struct{} // closed when the file is closed
 
+	calibMem int64 // that calibrating may take
+
 	closing  sync.Once
 	closeErr error
 }
@@ -33,7 +35,7 @@ var _ Runner = (*LiveFeed)(nil)
 
 // launch starts the goroutines of a run.
 func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
-	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), desk: newYardDesk(s.st.Yards), ended: make(chan struct{})}
+	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), desk: newYardDesk(s.st.Yards), ended: make(chan struct{}), calibMem: o.calibMem}
 	l.eng = newEngine(ctx, job, s.variants, s.st, o)
 	l.eng.opts, l.eng.session, l.eng.prepared = o.env(), s.file.path, s.prepared
 	l.rec = newRecorder(s.file, o.Clock, s.created, s.st, l.box, l.eng.stop)
@@ -98,8 +100,14 @@ func (l *LiveFeed) Export() (Export, bool) {
 	return l.job.export.now(), true
 }
 
-// MemBytes is the bound of the buffers for weights.
-func (l *LiveFeed) MemBytes() int64 { return l.eng.opts.MemBytes }
+// MemBytes is the bound of the buffers for weights, and of what calibrating takes
+// where something is calibrated.
+func (l *LiveFeed) MemBytes() int64 {
+	if l.eng.calibrates() {
+		return max(l.eng.opts.MemBytes, l.calibMem)
+	}
+	return l.eng.opts.MemBytes
+}
 
 // Pause holds the workers up after the tensors that are being measured.
 func (l *LiveFeed) Pause() { l.eng.pause() }
@@ -167,7 +175,11 @@ func (l *LiveFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float6
 	if err := checkPair(l.path, variant, l.eng.variantCount(), tensor, len(l.job.Tensors)); err != nil {
 		return nil, err
 	}
-	return rowErrors(ctx, l.job, l.eng.quantizer(variant), tensor, l.eng.digest(tensor))
+	q := l.eng.quantizer(variant)
+	if q.Calibrated {
+		return calibratedRows(ctx, l.job, l.path, l.eng.folderOf(variant), q, tensor, l.eng.digest(tensor))
+	}
+	return rowErrors(ctx, l.job, q, tensor, l.eng.digest(tensor))
 }
 
 // Close ends the run, writes what is pending and closes the file. The error is

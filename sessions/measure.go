@@ -205,7 +205,13 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 		if err != nil {
 			return w.e.readError(ctx, err)
 		}
-		if s.pass, s.err = w.e.set.Begin(*s.q.Spec, it.m.Element, it.m.Rows, it.m.Cols, amax); s.err != nil {
+		spec := *s.q.Spec
+		if s.q.Codebook {
+			if spec.Codebook, err = w.codebook(ctx, *it, spec, amax); err != nil {
+				return err
+			}
+		}
+		if s.pass, s.err = w.e.set.Begin(spec, it.m.Element, it.m.Rows, it.m.Cols, amax); s.err != nil {
 			continue
 		}
 		passes = true
@@ -251,6 +257,16 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 	}
 	it.look.digest = d
 	return w.e.checkDigest(it.tensor, it.look.digest)
+}
+
+// codebook chooses the codes that a tensor is limited to, in a reading of its own.
+func (w *worker) codebook(ctx context.Context, it item, spec kernels.Spec, amax float32) (uint16, error) {
+	search, err := w.e.set.BeginCodebook(spec, it.m.Element, it.m.Cols, amax, nil)
+	if err != nil {
+		return 0, nil // a pass says the same
+	}
+	err = w.eachPiece(ctx, it, w.rowsAtOnce(it.m, 1), func(_ int, data []byte) error { return search.Rows(data) })
+	return search.Choose(), err
 }
 
 // rows takes some rows through all passes.

@@ -35,7 +35,8 @@ type Options struct {
 	Calibration CalibrationOptions
 	Export      *ExportOptions // nil: nothing is written but the session
 
-	sample bool // of tensors of a base session
+	sample   bool  // of tensors of a base session
+	calibMem int64 // that calibrating may take
 }
 
 // errOneVariant is wrapped where an export would be of several variants.

@@ -40,7 +40,13 @@ func rowErrors(ctx context.Context, job *Job, q Quantizer, tensor int, weights d
 	if err != nil {
 		return nil, err
 	}
-	p, err := e.set.Begin(*q.Spec, m.Element, m.Rows, m.Cols, amax)
+	spec := *q.Spec
+	if q.Codebook {
+		if spec.Codebook, err = w.codebook(ctx, it, spec, amax); err != nil {
+			return nil, err
+		}
+	}
+	p, err := e.set.Begin(spec, m.Element, m.Rows, m.Cols, amax)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}

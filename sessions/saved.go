@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -111,10 +112,38 @@ func (s *savedFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float
 	if err != nil && !errors.Is(err, ErrNotMeasured) {
 		return nil, err
 	}
-	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], v, e.rec.digest())
+	folder, err := readFolder(ctx, s.path, variant)
+	if err != nil {
+		return nil, err
+	}
+	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], v, folder, e.rec.digest())
 }
 
 func (s *savedFeed) Close() error { return nil }
+
+// readFolder reads where the codes of a variant's newest calibration are; "" for
+// none.
+func readFolder(ctx context.Context, path string, variant int) (string, error) {
+	r, err := openReader(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	c, err := r.db.Conn(ctx)
+	if err != nil {
+		return "", &FileError{path, "open", err}
+	}
+	defer c.Close()
+	folder := ""
+	err = each(ctx, c, selectEvents+" where kind = 'calib' and variant = ? order by seq", func(row []driver.Value) error {
+		e, err := scanEvent(row)
+		if err == nil {
+			folder = e.calibSetup.Codes
+		}
+		return err
+	}, int64(variant))
+	return folder, readError(ctx, path, err)
+}
 
 // readVariant reads how a variant is defined.
 func readVariant(ctx context.Context, path string, variant int) (Variant, error) {

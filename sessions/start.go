@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,9 @@ func StartJob(ctx context.Context, job *Job, o Options) (l *LiveFeed, err error)
 // itself needs the process stays below 256 MiB and three such tensors.
 const defaultMem = 96 << 20
 
+// defaultCalibMem is what calibrating may take where nothing is said.
+const defaultCalibMem = 2 << 30
+
 // maxThreads is more workers than any machine has use for.
 const maxThreads = 1024
 
@@ -73,6 +77,7 @@ func (o Options) withDefaults(job *Job) Options {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	o.Threads = max(1, min(o.Threads, len(job.Tensors), maxThreads)) // more have nothing to do
+	o.calibMem = cmp.Or(max(o.MemBytes, 0), defaultCalibMem)
 	if o.MemBytes <= 0 {
 		largest := 0
 		for t := range job.Tensors {

@@ -384,3 +384,46 @@ func TestLogOfASessionThatIsGone(t *testing.T) {
 		t.Errorf("%d tensors, %d variants, %+v", len(st.Tensors), len(st.Variants), st.Progress)
 	}
 }
+
+// A codebook is chosen from a whole matrix before its first row is coded, however
+// the matrix comes: the record is that of package method.
+func TestCodebooksOfMatricesInPieces(t *testing.T) {
+	for _, mem := range []int64{0, 20 << 10} {
+		path := sessionPath(t)
+		o := Options{Checkpoint: "demo", Session: path, Targets: "*layers.1.*experts.[01].*", Variants: []string{"code2", "code2+sym"}, Threads: 1, MemBytes: mem}
+		runOptions(t, o)
+		job, err := openJob(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer job.Source.Close()
+		feed := openFeed(t, path)
+		st := feed.Snapshot()
+		for v, name := range o.Variants {
+			known, err := method.Parse(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range st.Tensors {
+				m, err := job.Source.Read(t.Context(), i, make([]byte, job.Source.Need(i)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				tap, rows, err := known.MeasureRows(kernels.Best(), m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := NewRecord(v, i, &tap)
+				if got := st.Records[v][i]; !got.sameFigures(&want) {
+					t.Errorf("%s of %s: rel2 %v, want %v", name, st.Tensors[i].Name, got.Rel2, want.Rel2)
+				}
+				if i > 0 {
+					continue
+				}
+				if told, err := feed.RowErrors(t.Context(), v, i); err != nil || !slices.Equal(told, rows) {
+					t.Errorf("rows of %s: %v", name, err)
+				}
+			}
+		}
+	}
+}

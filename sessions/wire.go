@@ -145,7 +145,7 @@ func parseVariant(name string, o Options) (Quantizer, error) {
 		return Quantizer{}, fmt.Errorf("sessions: variant %s cannot be made of %s: %w", v.Name, what, ErrPartCalibrated)
 	}
 	return Quantizer{
-		Calibrated: v.Calibrated(),
+		Calibrated: v.Calibrated(), Codebook: v.NeedsMatrix(),
 		Variant: Variant{
 			Name: v.Name, Effective: v.Name, Scheme: v.Scheme, Convention: v.Spec.Convention.String(),
 			BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers,
@@ -155,8 +155,9 @@ func parseVariant(name string, o Options) (Quantizer, error) {
 }
 
 // sourceRowErrors opens the checkpoint that a session is of and measures one
-// tensor of it, row by row. weights is the digest that it must have.
-func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant Variant, weights digest) ([]float64, error) {
+// tensor of it, row by row. weights is the digest that it must have, folder that of a
+// calibrated variant's codes.
+func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant Variant, folder string, weights digest) ([]float64, error) {
 	ck, err := findSource(meta)
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %s: its checkpoint was %s: %w", session, meta.place(), err)
@@ -178,6 +179,9 @@ func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settin
 	q, err := job.Parse(variant.Name)
 	if err != nil {
 		return nil, err
+	}
+	if q.Calibrated {
+		return calibratedRows(ctx, job, session, folder, q, i, weights)
 	}
 	return rowErrors(ctx, job, q, i, weights)
 }
