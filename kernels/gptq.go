@@ -174,7 +174,7 @@ func (j *gptqJob) run() (GPTQResult, error) {
 		return GPTQResult{}, err
 	}
 	strips := ceilDiv(j.rows, gptqStrip)
-	errs := make([]error, strips+1)
+	errs := make([]error, strips)
 	queue := inOrder{ready: make([]bool, strips)}
 	eachTask(threadCount(j.o.Threads), strips, func(i int) {
 		if j.cols > 0 {
@@ -183,14 +183,16 @@ func (j *gptqJob) run() (GPTQResult, error) {
 			gptqSpaces.Put(s)
 		}
 		queue.done(i, func(next int) {
-			if err := record.rows(next*gptqStrip, min(gptqStrip, j.rows-next*gptqStrip)); err != nil {
-				errs[strips] = err
+			if errs[next] == nil {
+				errs[next] = record.rows(next*gptqStrip, min(gptqStrip, j.rows-next*gptqStrip))
 			}
 		})
 	})
 	tap := record.tap.finish()
-	if err := errors.Join(errs...); err != nil {
-		return GPTQResult{}, fmt.Errorf("%s: gptq: %w", j.format.Name, err)
+	for _, err := range errs {
+		if err != nil {
+			return GPTQResult{}, fmt.Errorf("%s: gptq: %w", j.format.Name, err)
+		}
 	}
 	sum := 0.0
 	for _, x := range j.loss {

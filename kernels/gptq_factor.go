@@ -76,8 +76,11 @@ func (s Set) Factorize(h Dense, o FactorOptions) (*Factor, error) {
 	eachTask(threads, len(t.panels), func(p int) {
 		src := t.panels[p]
 		dst := make([]float32, len(src))
-		for i, v := range src {
-			dst[i] = float32(v)
+		start, end := t.span(p)
+		for i := range end { // below the diagonal is what has no meaning
+			for c := max(0, i-start); c < end-start; c++ {
+				dst[i*factorBlock+c] = float32(src[i*factorBlock+c])
+			}
 		}
 		f.panels[p], t.panels[p] = dst, nil
 	})
