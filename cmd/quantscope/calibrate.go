@@ -250,8 +250,6 @@ func calibrateError(err error) error {
 		return usage(fmt.Errorf("--mem is too little: %s are needed, of which %s", formatBytes(small.Need), largest(small.Parts)))
 	case errors.As(err, &other):
 		return usage(err)
-	case errors.Is(err, corpus.ErrOverlap):
-		return checkFailed(err)
 	case errors.Is(err, fs.ErrExist):
 		return environment(err)
 	}

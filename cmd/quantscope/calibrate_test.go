@@ -229,7 +229,7 @@ func TestCalibrateRefuses(t *testing.T) {
 		{exitUsage, "--corpus is wanted", []string{ggufOf("qwen3_moe"), "--out", file("x")}},
 		{exitUsage, "names 5 corpora: prose, code, multi, math, chat", []string{"demo", "--out", file("x"), "--corpus", "demo"}},
 		{exitUsage, "whose number of chunks is 2, and 1 is asked for", []string{"demo", "--out", file("half"), "--chunks", "1"}},
-		{exitCheckFailed, "evaluation text is in the calibration text", []string{"demo", "--out", file("x"), "--eval", "prose", "--eval", "calib"}},
+		{exitBadInput, "evaluation text is in the calibration text", []string{"demo", "--out", file("x"), "--eval", "prose", "--eval", "calib"}},
 		{exitBadInput, "no such file", []string{file("nothing"), "--out", file("x")}},
 		{exitBadInput, "no such file", []string{"demo", "--out", file("x"), "--corpus", file("no.txt")}},
 		{exitEnvironment, "there is no folder", []string{"demo", "--out", filepath.Join(dir, "no", "x")}},
