@@ -87,6 +87,9 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 		return w.unreadable(ctx, j, err)
 	}
 	f := w.specs[family(j.module)]
+	if f.calibrated {
+		return w.checkCalibrated(ctx, i, j, f, global)
+	}
 	rec, recorded, err := w.recordOf(ctx, j)
 	if err != nil {
 		return err

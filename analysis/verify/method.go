@@ -14,9 +14,10 @@ import (
 
 // found is how the modules of one family were made.
 type found struct {
-	spec    kernels.Spec // without Global
-	known   bool
-	variant string // "" where it is not known
+	spec       kernels.Spec // without Global
+	known      bool
+	variant    string // "" where it is not known
+	calibrated bool   // by what went into it, so that nothing makes it again
 }
 
 // family groups modules that were made alike: one format in one way of storing
@@ -62,6 +63,12 @@ func (r *run) method(ctx context.Context) error {
 		jobs := spread(samples[k], sampleModules)
 		specs := candidates(jobs[0].module)
 		stated := named.Name != "" && named.Scheme == jobs[0].module.Spec.Format
+		if stated && named.Calibrated() {
+			f := r.calibrated(named, jobs, from)
+			r.specs[k] = f
+			r.rep.Variant, r.rep.Convention = addWord(r.rep.Variant, f.variant), addWord(r.rep.Convention, f.spec.Convention.String())
+			continue
+		}
 		if stated {
 			specs = slices.DeleteFunc(specs, func(s kernels.Spec) bool { return !r.states(s, named) })
 		}

@@ -49,6 +49,7 @@ type tally struct {
 	nonFinite                    int64 // of the source
 	totals                       totals
 	compensated                  bool // what it was held against
+	kept                         bool // was held against codes that were kept
 }
 
 func newTally(j *job) *tally {
@@ -203,9 +204,13 @@ func (t *tally) report(r *run, f found, remade bool) {
 	if s := t.m.MinTensor(); s != nil {
 		mins = s
 	}
-	how := specText(f.spec)
+	how := "what " + specText(f.spec)
 	if t.compensated {
 		how += ", compensated,"
+	}
+	how += " makes of the source"
+	if t.kept {
+		how = "those that were kept"
 	}
 	if t.nonFinite > 0 {
 		r.problem(SourceInfinite, r.fileOf(codes), codes.Name, "%d weights of the source are NaN or infinite", t.nonFinite)
@@ -217,13 +222,13 @@ func (t *tally) report(r *run, f found, remade bool) {
 		r.problem(ScaleZero, r.fileOf(scales), scales.Name, "%d scales are 0 or negative, at %v", t.zero.n, &t.zero)
 	}
 	if t.scaleDiff.n > 0 {
-		r.problem(ScalesDiffer, r.fileOf(scales), scales.Name, "%d scales differ from what %s makes of the source, at %v", t.scaleDiff.n, how, &t.scaleDiff)
+		r.problem(ScalesDiffer, r.fileOf(scales), scales.Name, "%d scales differ from %s, at %v", t.scaleDiff.n, how, &t.scaleDiff)
 	}
 	if t.minDiff.n > 0 {
-		r.problem(MinsDiffer, r.fileOf(mins), mins.Name, "%d minima or zero points differ from what %s makes of the source, at %v", t.minDiff.n, how, &t.minDiff)
+		r.problem(MinsDiffer, r.fileOf(mins), mins.Name, "%d minima or zero points differ from %s, at %v", t.minDiff.n, how, &t.minDiff)
 	}
 	if t.codeDiff.n > 0 {
-		r.problem(CodesDiffer, r.fileOf(codes), codes.Name, "%d codes differ from what %s makes of the source, at %v", t.codeDiff.n, how, &t.codeDiff)
+		r.problem(CodesDiffer, r.fileOf(codes), codes.Name, "%d codes differ from %s, at %v", t.codeDiff.n, how, &t.codeDiff)
 	}
 	if t.beyond.n > 0 {
 		r.problem(ErrorBound, r.fileOf(codes), codes.Name, "%d weights are further from the source than half of the largest step of their block, at %v", t.beyond.n, &t.beyond)

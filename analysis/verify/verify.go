@@ -32,6 +32,8 @@ type Options struct {
 	Variant string
 	// Session is what was measured when the output was made; nil: not known.
 	Session Session
+	// Codes are those that a calibrated variant chose; nil: not known.
+	Codes Codes
 
 	Set      kernels.Set // the zero value is the best of the machine
 	Threads  int         // 0: all cores
@@ -104,9 +106,10 @@ type Report struct {
 	Identity string `json:"identity"` // of the source
 	Method   string `json:"quant_method"`
 
-	Variant    string `json:"variant"`      // that the quantized tensors were held against, with commas where there are several; "" for none
-	From       string `json:"variant_from"` // who says so: options, config, session, found; "" for none
-	Convention string `json:"convention"`   // whose arithmetic that was; "" for none
+	Variant    string `json:"variant"`              // that the quantized tensors were held against, with commas where there are several; "" for none
+	From       string `json:"variant_from"`         // who says so: options, config, session, found; "" for none
+	Calibrated bool   `json:"calibrated,omitempty"` // that variant is, so that nothing makes its codes again of the weights
+	Convention string `json:"convention"`           // whose arithmetic that was; "" for none
 
 	UntouchedTensors   int    `json:"untouched_tensors"`   // compared
 	UntouchedIdentical int    `json:"untouched_identical"` // of those
@@ -115,7 +118,7 @@ type Report struct {
 
 	QuantizedTensors    int `json:"quantized_tensors"`    // modules
 	QuantizedChecked    int `json:"quantized_checked"`    // read and decoded
-	QuantizedReproduced int `json:"quantized_reproduced"` // made again, equal bit for bit
+	QuantizedReproduced int `json:"quantized_reproduced"` // made again, or held against codes that were kept, equal bit for bit
 	// QuantizedCompensated are those that have what the method makes, moved to the
 	// second-level scale of what is fused with them, bit for bit.
 	QuantizedCompensated int   `json:"quantized_compensated"`

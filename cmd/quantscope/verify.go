@@ -12,6 +12,7 @@ import (
 
 	"quantscope/analysis/verify"
 	"quantscope/kernels"
+	"quantscope/quant/codes"
 	"quantscope/sessions"
 	"quantscope/views"
 )
@@ -19,6 +20,7 @@ import (
 // verifyFlags are the flags of verify.
 type verifyFlags struct {
 	session, variant string
+	codes            string
 	threads          int
 	json             bool
 }
@@ -33,7 +35,9 @@ have the source's bytes. Quantized ones are decoded by their layout's own
 formula and held against the source; where it is known how they were made (by
 --variant, by the config of an export of quantscope, by the session, or because
 something that is known makes the same) they are made again, and codes and
-scales must be equal bit for bit. Config, index, shards and the files beside
+scales must be equal bit for bit. What was calibrated cannot be made again of the
+weights alone: it is held against the folder of its codes (--codes), code for
+code, and measured against the session's records. Config, index, shards and the files beside
 the weights are held against the tensors and the source. SRC may be demo.`,
 		Example: `  quantscope verify ./Qwen3-30B-A3B ./Qwen3-30B-A3B-NVFP4
   quantscope verify demo ./demo-nvfp4 --session demo.qscope`,
@@ -45,6 +49,7 @@ the weights are held against the tensors and the source. SRC may be demo.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.session, "session", "", "session that measured the tensors when they were made: its records must be theirs")
 	fl.StringVar(&f.variant, "variant", "", "variant that OUT was made with (default: what its config or the session says, else what makes the same)")
+	fl.StringVar(&f.codes, "codes", "", "folder of codes that OUT was written from: a calibrated variant is held against it code for code")
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
 	return cmd
@@ -71,6 +76,16 @@ func verifyCheckpoint(ctx context.Context, std streams, src, out string, f verif
 		defer records.feed.Close()
 		o.Session = records
 	}
+	if f.codes != "" {
+		store, err := openCodes(f.codes, ck.Identity().String())
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		if o.Codes = store; o.Variant == "" {
+			o.Variant = store.Manifest().Variant
+		}
+	}
 	p := newVerifyProgress(std)
 	o.Progress = p.show
 	rep, err := verify.Run(ctx, ck, model, out, o)
@@ -81,6 +96,9 @@ func verifyCheckpoint(ctx context.Context, std streams, src, out string, f verif
 	case err != nil:
 		return err
 	}
+	if f.codes != "" && f.variant == "" && rep.From == "options" {
+		rep.From = "codes"
+	}
 	if f.json {
 		err = printJSON(std.out, rep)
 	} else {
@@ -90,6 +108,22 @@ func verifyCheckpoint(ctx context.Context, std streams, src, out string, f verif
 		return checkFailed(errSaid)
 	}
 	return err
+}
+
+// openCodes opens a folder of codes of the checkpoint with this identity.
+func openCodes(dir, identity string) (*codes.Store, error) {
+	if !codes.IsStore(dir) {
+		return nil, badInput(fmt.Errorf("%s: is no folder of codes", dir))
+	}
+	s, err := codes.Open(dir)
+	if err != nil {
+		return nil, calibrationError(err)
+	}
+	if is := s.Manifest().Source; is != identity {
+		_ = s.Close() // it was only looked at
+		return nil, badInput(fmt.Errorf("%s: is of another checkpoint (identity %.12s, not %.12s)", dir, is, identity))
+	}
+	return s, nil
 }
 
 // sessionRecords are the records of a session for verify.
@@ -197,7 +231,15 @@ func printVerified(std streams, rep *verify.Report) error {
 		t.line("quantized   %d of %d matrices read and decoded, %s (%s)", rep.QuantizedChecked, rep.QuantizedTensors, formatBytes(rep.QuantizedBytes), method)
 	}
 	if rep.Variant != "" {
-		t.line("made again  %d equal bit for bit, by %s (%s; %s)", rep.QuantizedReproduced, rep.Variant, rep.Convention, sayFrom(rep.From))
+		by := fmt.Sprintf("by %s (%s; %s)", rep.Variant, rep.Convention, sayFrom(rep.From))
+		switch {
+		case !rep.Calibrated:
+			t.line("made again  %d equal bit for bit, %s", rep.QuantizedReproduced, by)
+		case rep.QuantizedReproduced > 0:
+			t.line("codes       %d equal to those that were kept, bit for bit, %s", rep.QuantizedReproduced, by)
+		default:
+			t.line("calibrated  %s", by)
+		}
 	}
 	if rep.QuantizedCompensated > 0 {
 		t.line("compensated %d equal to that bit for bit, moved to the second-level scale of what is fused with it", rep.QuantizedCompensated)
@@ -229,6 +271,8 @@ func printVerified(std streams, rep *verify.Report) error {
 // sayFrom says who named a variant.
 func sayFrom(from string) string {
 	switch from {
+	case "codes":
+		return "as the codes say"
 	case "options":
 		return "as --variant says"
 	case "found":
