@@ -43,6 +43,7 @@ type Wave struct {
 // wave to wave and from layer to layer.
 type Collector struct {
 	o       CollectOptions
+	b       batching
 	squares pool // Hessians
 	batches pool // of rows
 }
@@ -52,7 +53,7 @@ func NewCollector(o CollectOptions) *Collector {
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	return &Collector{o: o}
+	return &Collector{o: o, b: usual}
 }
 
 // Layer looks at the layer that the walk stands at, with the weights of src, and

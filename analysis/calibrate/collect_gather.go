@@ -41,14 +41,19 @@ type measured struct {
 	queued bool
 }
 
-// Rows are summed in batches, several inputs beside each other, because the sums
-// of one narrow input do not keep all threads busy. All but the last batch of an
-// input are multiples of the depth in which products sum, so that it does not
-// matter where they end.
+// batching is how rows are put together before they are summed: in batches,
+// several inputs beside each other, because the sums of one narrow input do not
+// keep all threads busy. All but the last batch of an input are multiples of the depth
+// in which products sum, so that it does not matter where they end.
+type batching struct {
+	bytes int64 // of all batches, more or less
+	least int   // rows of one, if it has not all
+}
+
+var usual = batching{32 << 20, 4 * kernels.PanelDepth}
+
 const (
-	batchBytes = 32 << 20 // of all batches, more or less
-	fewBatches = 8        // so many share that
-	leastBatch = 4 * kernels.PanelDepth
+	fewBatches = 8   // so many share the bytes
 	wideInput  = 512 // columns whose sums keep several threads busy
 )
 
@@ -70,7 +75,7 @@ func (c *Collector) gather(wants []Want, at model.Positions) *gathering {
 		g.told[w.told] = m
 	}
 	c.squares.limit = max(c.squares.limit, squares)
-	c.batches.limit = max(c.batches.limit, batchesOf(wants, rows))
+	c.batches.limit = max(c.batches.limit, c.b.of(wants, rows))
 	return g
 }
 
@@ -133,37 +138,37 @@ func (g *gathering) input(p model.Place, x []float32, n int) {
 
 // begin gives an input memory for a batch: for all of its rows where they are few.
 func (g *gathering) begin(m *measured) {
-	size := batchSize(m.expect-m.summed, m.N)
-	if g.held += 4 * int64(size); g.held > batchBytes && len(g.ready) > 0 {
+	size := g.c.b.size(m.expect-m.summed, m.N)
+	if g.held += 4 * int64(size); g.held > g.c.b.bytes && len(g.ready) > 0 {
 		g.drain()
 	}
 	m.batch = g.c.batches.get(size)
 	m.room = size / m.N / kernels.PanelDepth * kernels.PanelDepth
 }
 
-// batchSize is how many values a batch of an input of n columns has room for, of
+// size is how many values a batch of an input of n columns has room for, of
 // which so many rows are left: powers of two are of use to other inputs.
-func batchSize(rows, n int) int {
-	rows = min(rows, max(batchBytes/fewBatches/4/n, leastBatch))
+func (b batching) size(rows, n int) int {
+	rows = min(rows, max(int(b.bytes)/fewBatches/4/n, b.least))
 	return 1 << bits.Len(uint(panels(rows)*n-1))
 }
 
-// batchesOf are the most bytes that batches of some inputs take: those of experts
-// come one after the other.
-func batchesOf(wants []Want, rows int) int64 {
+// of are the most bytes that batches of some inputs take: those of experts come
+// one after the other.
+func (b batching) of(wants []Want, rows int) int64 {
 	var whole, experts, largest int64
 	for i := range wants {
 		w := &wants[i]
 		if !w.Hessian {
 			continue
 		}
-		if batch := 4 * int64(batchSize(rows, w.N)); w.At.Kind == topology.Expert {
+		if batch := 4 * int64(b.size(rows, w.N)); w.At.Kind == topology.Expert {
 			experts, largest = experts+batch, max(largest, batch)
 		} else {
 			whole += batch
 		}
 	}
-	return whole + min(experts, batchBytes+largest)
+	return whole + min(experts, b.bytes+largest)
 }
 
 // panels is a number of rows, made a multiple of the depth in which products sum.

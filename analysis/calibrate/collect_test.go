@@ -223,15 +223,18 @@ func TestCollect(t *testing.T) {
 				mem           int64
 				pass          bool
 				sums          func(Input) bool
+				b             batching
 			}{
-				{1, 0, 0, false, nil}, {2, 0, 0, true, nil}, {3, 130, 1, false, nil}, {2, 200, 40 << 10, true, nil},
-				{2, 0, 1 << 20, true, func(in Input) bool { return in.At.Kind == topology.Expert || in.At.Projection == "o" }},
-				{1, 0, 1, true, func(Input) bool { return true }},
+				{1, 0, 0, false, nil, usual}, {2, 0, 0, true, nil, usual}, {3, 130, 1, false, nil, usual},
+				{2, 200, 40 << 10, true, nil, batching{1, kernels.PanelDepth}}, {2, 0, 0, false, nil, batching{1 << 20, kernels.PanelDepth}},
+				{2, 0, 1 << 20, true, func(in Input) bool { return in.At.Kind == topology.Expert || in.At.Projection == "o" }, batching{1, 2 * kernels.PanelDepth}},
+				{1, 0, 1, true, func(Input) bool { return true }, usual},
 			} {
 				w, err := model.NewWalk(t.Context(), o.spec, o.source(), chunks, model.WalkOptions{Set: kernels.Best(), Threads: c.threads, Tile: c.tile})
 				must(t, err)
 				defer w.Close()
 				col := NewCollector(CollectOptions{Set: kernels.Best(), Threads: c.threads, Mem: c.mem})
+				col.b = c.b
 				src := o.source()
 				for l, ok := w.At(); ok; l, ok = w.At() {
 					wants := wantsOf(o, l, c.sums)

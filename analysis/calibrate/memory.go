@@ -170,7 +170,7 @@ func measure(s *model.Spec, l Load) moments {
 				}
 			}
 		}
-		batches := batchesOf(wants, int(min(l.Rows, math.MaxInt32)))
+		batches := usual.of(wants, int(min(l.Rows, math.MaxInt32)))
 		if at != nil && at.MoE != nil {
 			batches += 4 * l.Rows * int64(at.MoE.TopK) // which rows are an expert's
 		}

@@ -361,6 +361,22 @@ func TestWalkReadsAhead(t *testing.T) {
 	}
 }
 
+// TestWalkDropsAhead: a layer that was read ahead and is passed with other weights
+// without a look is given back.
+func TestWalkDropsAhead(t *testing.T) {
+	spec := moeSpec(4, 48, 4, 2, 12, 40, 8, 2, 90)
+	src, other := newRandom(spec, 1), newRandom(spec, 2)
+	w := newWalk(t, spec, src, texts(spec, 3, 30, 40), WalkOptions{Set: kernels.Best(), Threads: 2})
+	must(t, w.Look(t.Context(), src, Looks{}))
+	must(t, w.Pass(t.Context(), other))
+	must(t, w.Pass(t.Context(), other))
+	if live := src.shared.live.Load(); live != 0 {
+		t.Errorf("%d bytes of a layer that was passed are kept", live)
+	}
+	must(t, w.Look(t.Context(), src, Looks{}))
+	must(t, w.Pass(t.Context(), src))
+}
+
 // TestWalkNaN: hidden states that are not finite end a walk with layer, chunk and
 // position, those of embeddings too.
 func TestWalkNaN(t *testing.T) {
