@@ -304,9 +304,12 @@ func measureInterrupted(path string, st *sessions.State) error {
 func measureError(err error) error {
 	var no *recipe.NoMatchError
 	var small *model.MemoryError
+	var calibrating *calibrate.MemoryError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
+	case errors.As(err, &calibrating):
+		return usage(fmt.Errorf("--mem is too little: calibrating takes %s", formatBytes(calibrating.Need)))
 	case errors.As(err, &small):
 		return usage(fmt.Errorf("--mem is too little: one chunk takes %s", formatBytes(small.Need)))
 	case errors.Is(err, sessions.ErrNoCorpus), errors.Is(err, sessions.ErrCorpus), errors.Is(err, sessions.ErrLabel), errors.Is(err, calibrate.ErrNoText), errors.As(err, &no), errors.Is(err, candidate.ErrSpec):
