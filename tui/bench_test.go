@@ -133,3 +133,61 @@ func BenchmarkAudit(b *testing.B) {
 	}
 	report(b, took)
 }
+
+// BenchmarkCalibrationFrame is one frame of a calibrated run at that size: a
+// layer of 864 tensors with its records, its counts and its trades, on the map by
+// tokens, and in Compare as the trade.
+func BenchmarkCalibrationFrame(b *testing.B) {
+	const layers, experts = 43, 288
+	whole := viewstest.Big(layers, experts, "int4-g128", "int4-g128+gptq", "nvfp4", "nvfp4+imatrix")
+	setup, units := viewstest.Calibration(whole, 1)
+	o := fixed()
+	profile := termenv.TrueColor
+	o.Profile = &profile
+	tokens, _ := views.MetricByName("tokens")
+	for _, c := range []struct {
+		name string
+		keys []string
+	}{{"map", []string{"1"}}, {"trade", []string{"4", "c"}}} {
+		b.Run(fmt.Sprintf("%s/%dx%d", c.name, len(whole.Tensors), len(whole.Variants)), func(b *testing.B) {
+			start := func() *Model {
+				st := whole.Clone()
+				clear(st.Records[1])
+				st.Calibrations = []*sessions.Calibration{{Setup: setup}}
+				st.Progress.State = sessions.RunRunning
+				m := New(newFakeFeed(sessions.Live, whole, st), o)
+				m.Update(tea.WindowSizeMsg{Width: 200, Height: 60})
+				m.Update(keyOf("V"))
+				m.scene.SetMetric(tokens)
+				for _, k := range c.keys {
+					m.Update(keyOf(k))
+				}
+				m.View()
+				return m
+			}
+			m, at := start(), 0
+			var took []time.Duration
+			for b.Loop() {
+				if at == len(units) {
+					b.StopTimer()
+					m.end()
+					m, at = start(), 0
+					b.StartTimer()
+				}
+				u := units[at]
+				at++
+				batch := sessions.Batch{CalibsDone: []sessions.CalibDone{{Unit: u}}, Progress: sessions.Progress{State: sessions.RunRunning, Variant: 1}}
+				for _, x := range u.Matrices {
+					batch.Records = append(batch.Records, whole.Records[1][x.Tensor])
+				}
+				batch.LastSeq = whole.LastSeq + int64(at)
+				begun := time.Now()
+				m.Update(batchMsg{src: m.src, batch: batch})
+				frameBytes = len(m.View())
+				took = append(took, time.Since(begun))
+			}
+			m.end()
+			report(b, took)
+		})
+	}
+}

@@ -137,22 +137,26 @@ func logTicks(lo, hi float64, n int) []tick {
 	at := func(v float64) int {
 		return min(max(int(math.Round((math.Log10(v)-lo)/(hi-lo)*float64(n-1))), 0), n-1)
 	}
-	apart := func(values []float64, label func(i int) string) []tick {
+	some := func(values []float64, label func(i int) string, all bool) []tick {
 		var out []tick
 		for i, v := range values {
 			k := tick{at(v), label(i)}
 			if last := len(out) - 1; last >= 0 && k.at-out[last].at < (Width(k.label)+Width(out[last].label))/2+2 {
-				return nil
+				if all {
+					return nil
+				}
+				continue
 			}
 			out = append(out, k)
 		}
 		return out
 	}
+	apart := func(values []float64, label func(i int) string) []tick { return some(values, label, true) }
 	if hi-lo < 1 {
 		for want := max(n/10, 2); want > 0; want-- {
 			values, step := roundValues(math.Pow(10, lo), math.Pow(10, hi), want, false)
 			labels := axisLabels(values, step)
-			if out := apart(values, func(i int) string { return labels[i] }); out != nil {
+			if out := some(values, func(i int) string { return labels[i] }, want > 1); out != nil {
 				return out
 			}
 		}

@@ -21,6 +21,7 @@ type Compare struct {
 	trade  bool        // weight error against output error is shown, where a side is calibrated
 	at     int         // of tradeParts, on a small screen
 	trades tradeList
+	filled bool // the maps show output errors
 
 	pairs pairs
 	key   compareKey // what pairs were read for
@@ -65,7 +66,11 @@ func (p *Compare) Title() string {
 		return "Compare"
 	}
 	p.refresh()
-	title := fmt.Sprintf("Compare · A %s · B %s · %s · %s", Clean(a.Name), Clean(b.Name), p.scene.Metric.Name, p.pairs.outcome.coverage())
+	metric, coverage := p.scene.Metric.Name, p.pairs.outcome.coverage()
+	if p.showsTrade() {
+		metric, coverage = tradeMetric, "n = "+thousands(p.trades.n)
+	}
+	title := fmt.Sprintf("Compare · A %s · B %s · %s · %s", Clean(a.Name), Clean(b.Name), metric, coverage)
 	if l := p.layout(); !l.small { // else the one map that may be shown has room to say it
 		if words, _ := p.maps[2].Over(); words != "" {
 			title += " · cells: " + words
@@ -134,10 +139,16 @@ func (p *Compare) refresh() {
 	if p.stale {
 		p.pairs.compute(s.Filter, s.Projection, worstKept)
 		p.fill()
-		p.stale = false
+		p.stale, p.filled = false, false
 	}
-	if p.trade {
-		p.trades.update(s, s.Baseline, s.Variant)
+	if p.showsTrade() {
+		if p.trades.update(s, s.Baseline, s.Variant) || !p.filled {
+			p.fillTrade()
+		}
+		p.filled = true
+	} else if p.filled { // the maps show the metric again
+		p.fill()
+		p.filled = false
 	}
 	for _, m := range p.maps {
 		m.SetTheme(s.Theme)

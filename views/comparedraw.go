@@ -47,6 +47,9 @@ func (p *Compare) drawPart(part comparePart, r rect, a, b *sessions.Variant) str
 	case compareDiff:
 		unit := p.pairs.change.unit
 		name := strings.TrimSuffix(p.pairs.metric.Name+", "+unit, ", ")
+		if p.showsTrade() {
+			unit, name = "%", tradeMetric+", %"
+		}
 		_, short := p.maps[2].Over()
 		return p.drawMap(2, th.Title.Render("B − A")+th.Dim.Render("  "+fitting(r.w-Width("B − A    "+short), name, unit)), r)
 	case comparePaired:
@@ -88,7 +91,13 @@ func (p *Compare) drawMap(i int, title string, r rect) string {
 	}
 	if legend {
 		format := p.pairs.metric.Format
-		if i == 2 {
+		trade := p.showsTrade()
+		switch {
+		case trade && i == 2:
+			format = "%+.1f"
+		case trade:
+			format = "%.4f"
+		case i == 2:
 			format = p.pairs.change.format
 		}
 		lines = append(lines, p.maps[i].Legend(format, r.w))
@@ -218,8 +227,9 @@ func (p *Compare) underCursor(r rect) string {
 	lines := []string{name}
 	rows := [][2]string{{c.metric.Name + ", A", figure(&c.left)}, {c.metric.Name + ", B", figure(&c.right)}, {"B − A", step}}
 	if p.showsTrade() {
+		rows = [][2]string{{"no figure of calibration", ""}}
 		if x := p.trades.row(t); x != nil {
-			rows = append(rows, [2]string{"weight error²", tradeText(x.relA) + " → " + tradeText(x.relB)}, [2]string{"output error²", tradeText(x.outA) + " → " + tradeText(x.outB)}, [2]string{"  B/A", ratioOf(x.ratio)})
+			rows = append(rows[:0], [2]string{"weight error²", tradeText(x.relA) + " → " + tradeText(x.relB)}, [2]string{"output error²", tradeText(x.outA) + " → " + tradeText(x.outB)}, [2]string{"  B/A", ratioOf(x.ratio)})
 		}
 	}
 	for _, row := range rows {

@@ -23,6 +23,35 @@ func (p *Compare) tradeOff() string {
 // showsTrade says whether the screen shows the trade.
 func (p *Compare) showsTrade() bool { return p.trade && p.tradeOff() == "" }
 
+// tradeMetric names what the maps show beside the trade.
+const tradeMetric = "output error²"
+
+// fillTrade gives the maps the output errors of both sides, and of B − A their
+// relative change.
+func (p *Compare) fillTrade() {
+	n := len(p.pairs.changes)
+	var values [3][]float64
+	var states [3][]CellState
+	for i := range values {
+		values[i], states[i] = make([]float64, n), make([]CellState, n)
+	}
+	var both, changes []float64
+	for _, r := range p.trades.rows {
+		for i, v := range [3]float64{r.outA, r.outB, 100 * (r.ratio - 1)} {
+			if states[i][r.tensor] = Absent; isNumber(v) {
+				values[i][r.tensor], states[i][r.tensor] = v, Measured
+			}
+		}
+		both, changes = append(both, r.outA, r.outB), append(changes, 100*(r.ratio-1))
+	}
+	scale, change := RobustScale(both), SymmetricScale(changes)
+	scale.NonFinite, change.NonFinite = 0, 0
+	for i := range values {
+		p.maps[i].SetValues(values[i], states[i])
+		p.maps[i].SetScale([3]Scale{scale, scale, change}[i])
+	}
+}
+
 // tradeParts are the parts of the trade, in the order in which o shows them on a
 // small screen.
 var tradeParts = [...]comparePart{compareTradeTable, compareTradeChart, compareTradeSums}
@@ -137,7 +166,12 @@ func matricesText(n int) string {
 
 // tradeChart sets weight error against output error of both sides, logarithmic.
 func tradeChart(th *Theme, l *tradeList, cursor, a, b, w, h int) string {
-	title := th.Title.Render("weight → output error²") + th.Dim.Render(fitting(w-22, "  A ∘ "+th.VariantMark(a)+"  B ⠿ "+th.VariantMark(b)+"  · equal", "  A ∘ "+th.VariantMark(a)+"  B ⠿ "+th.VariantMark(b), "  A ∘  B ⠿", ""))
+	name, legend := "weight → output error²", "  A ∘ "+th.VariantMark(a)+"  B ⠿ "+th.VariantMark(b)
+	marks := fitting(w-Width(name), legend+"  · equal", legend, "")
+	if marks == "" {
+		name, marks = "errors²", fitting(w-7, legend, "")
+	}
+	title := th.Title.Render(name) + th.Dim.Render(marks)
 	if l.n == 0 {
 		return Block([]string{title, th.Dim.Render("no pair yet")}, w, h)
 	}

@@ -77,19 +77,19 @@ func (s *Scene) baselineOf(variant int) string {
 	return v.Baseline().Name
 }
 
-// update reads both sides where something changed.
-func (l *tradeList) update(s *Scene, a, b int) {
+// update reads both sides where something changed, and says whether it did.
+func (l *tradeList) update(s *Scene, a, b int) bool {
 	key := tradeKey{s.tradesVersion(), a, b, 0, s.Filter.Text, s.Projection, len(s.State.Tensors), true}
 	sideA, sideB := s.tradeSides(a, b)
 	if sideA == tradeNone || sideB == tradeNone {
 		key.records = s.State.LastSeq
 	}
 	if key == l.key {
-		return
+		return false
 	}
 	*l = tradeList{key: key, sideA: sideA, sideB: sideB, rows: l.rows[:0]}
 	if sideA == tradeNone && sideB == tradeNone {
-		return
+		return true
 	}
 	var ratios []float64
 	for t := range s.State.Tensors {
@@ -139,6 +139,7 @@ func (l *tradeList) update(s *Scene, a, b int) {
 			l.median = l.median/2 + nth(ratios, l.n/2)/2
 		}
 	}
+	return true
 }
 
 // tradeFigures are a tensor's weight and output error under one side, and whether
