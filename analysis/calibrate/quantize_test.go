@@ -115,7 +115,7 @@ func TestFloat(t *testing.T) {
 	for _, c := range []struct {
 		v    float64
 		text string
-	}{{0.25, "0.25"}, {math.NaN(), `"NaN"`}, {math.Inf(1), `"Infinity"`}, {math.Inf(-1), `"-Infinity"`}, {-0.0, "0"}} {
+	}{{0.25, "0.25"}, {math.NaN(), `"NaN"`}, {math.Inf(1), `"Infinity"`}, {math.Inf(-1), `"-Infinity"`}, {math.Copysign(0, -1), "-0"}} {
 		b, err := json.Marshal(Float(c.v))
 		if err != nil || string(b) != c.text {
 			t.Errorf("%v: %s, %v", c.v, b, err)
