@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"math"
@@ -107,19 +108,23 @@ func (m *madeUpFile) put(w *FileWriter, u KeptUnit) error {
 	return uw.Commit(m.counts[u.Name])
 }
 
-// write makes the file.
-func (m *madeUpFile) write(t *testing.T, path string) {
-	t.Helper()
+// create makes the file.
+func (m *madeUpFile) create(ctx context.Context, path string) error {
 	w, err := CreateFile(path, m.header, m.units, m.chunks)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	for _, u := range m.units {
 		if err := m.put(w, u); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-	if err := w.Commit(t.Context()); err != nil {
+	return w.Commit(ctx)
+}
+
+func (m *madeUpFile) write(t *testing.T, path string) {
+	t.Helper()
+	if err := m.create(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -397,6 +402,49 @@ func TestFileDamaged(t *testing.T) {
 			t.Errorf("a file of %d bytes is read", n)
 		}
 	}
+}
+
+// Whatever a file holds, it is read or refused with its name in one line.
+func FuzzFile(f *testing.F) {
+	m := newMadeUp(true)
+	path := filepath.Join(f.TempDir(), "f")
+	if err := m.create(f.Context(), path); err != nil {
+		f.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Add(raw[:len(raw)/2])
+	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		name := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(name, raw, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		said := func(err error) {
+			if err != nil && (!strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("%q does not name the file in one line", err)
+			}
+		}
+		f, err := OpenFile(t.Context(), name)
+		if err != nil {
+			said(err)
+			return
+		}
+		defer f.Close()
+		for _, u := range f.Units() {
+			for _, in := range u.Inputs {
+				_, err := f.Moments(t.Context(), in.At)
+				said(err)
+			}
+		}
+		_, err = f.Chunks(t.Context())
+		said(err)
+		_, _, err = f.Imatrix(t.Context())
+		said(err)
+	})
 }
 
 // Moments of another checkpoint are refused, with both identities.

@@ -102,7 +102,7 @@ func (x *imatrixMaker) add(in Kept, experts int) error {
 		kind, projection, _ := strings.Cut(name, " ")
 		r := topology.Role{Layer: in.At.Layer, Expert: in.At.Expert, Projection: projection, Param: "weight"}
 		if err := r.Kind.UnmarshalText([]byte(kind)); err != nil {
-			return err
+			return x.f.fail(in.At.String(), "is for %q, which is no linear map", name)
 		}
 		entry, stacked, ok := gguf.LinearName(r)
 		switch {

@@ -18,6 +18,7 @@ import (
 	"quantscope/kernels"
 	"quantscope/quant/demo"
 	"quantscope/quant/export"
+	"quantscope/quant/lockfile"
 	"quantscope/quant/method"
 )
 
@@ -243,9 +244,12 @@ func calibrateError(err error) error {
 	var small *calibrate.MemoryError
 	var other *calibrate.DifferError
 	var coded *exitError
+	var busy *lockfile.Busy
 	switch {
 	case errors.As(err, &coded):
 		return err
+	case errors.As(err, &busy):
+		return environment(err)
 	case errors.As(err, &small):
 		return usage(fmt.Errorf("--mem is too little: %s are needed, of which %s", formatBytes(small.Need), largest(small.Parts)))
 	case errors.As(err, &other):
@@ -318,5 +322,13 @@ func (f *calibrateFlags) behind(ctx context.Context, ref *candidate.Candidate, t
 	if err := o.Store.Close(); err != nil {
 		return nil, err
 	}
-	return o.Warnings, w.Commit(ctx)
+	notes := o.Warnings
+	if n := len(o.Fallbacks); n > 0 {
+		x := o.Fallbacks[0]
+		notes = append(notes, fmt.Sprintf("%s as was asked for; the first, %s, is %s: %s", counted(n, "matrix was not quantized", "matrices were not quantized"), s.Matrices[x.Matrix].Name, x.Effective, x.Reason))
+	}
+	if err := o.Gate(); err != nil {
+		notes = append(notes, err.Error())
+	}
+	return notes, w.Commit(ctx)
 }

@@ -12,6 +12,7 @@ import (
 
 	"quantscope/analysis/calibrate"
 	"quantscope/quant/gguf"
+	"quantscope/quant/lockfile"
 )
 
 // ggufOf is a small golden model.
@@ -211,6 +212,12 @@ func TestCalibrateRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun(t, file("half"))
+	begun(t, file("held"))
+	lock, err := lockfile.Acquire(filepath.Join(file("held.parts"), "lock"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
 	for _, c := range []struct {
 		code int
 		want string
@@ -229,6 +236,7 @@ func TestCalibrateRefuses(t *testing.T) {
 		{exitUsage, "--corpus is wanted", []string{ggufOf("qwen3_moe"), "--out", file("x")}},
 		{exitUsage, "names 5 corpora: prose, code, multi, math, chat", []string{"demo", "--out", file("x"), "--corpus", "demo"}},
 		{exitUsage, "whose number of chunks is 2, and 1 is asked for", []string{"demo", "--out", file("half"), "--chunks", "1"}},
+		{exitEnvironment, "held by process", []string{"demo", "--out", file("held"), "--chunks", "2"}},
 		{exitBadInput, "evaluation text is in the calibration text", []string{"demo", "--out", file("x"), "--eval", "prose", "--eval", "calib"}},
 		{exitBadInput, "no such file", []string{file("nothing"), "--out", file("x")}},
 		{exitBadInput, "no such file", []string{"demo", "--out", file("x"), "--corpus", file("no.txt")}},
