@@ -174,3 +174,42 @@ func TestMeasureCodesRefused(t *testing.T) {
 		}
 	}
 }
+
+// A calibrated variant by its name is calibrated once, told of as it goes, held
+// against its baseline, and found again by the next measurement; another text is
+// another measurement of the same session.
+func TestMeasureCalibrates(t *testing.T) {
+	kept := t.TempDir()
+	session := filepath.Join(t.TempDir(), "x.qscope")
+	args := func(chunks string) []string {
+		return []string{"demo", "--candidate", "int4-g128+gptq,nvfp4+imatrix", "--codes", kept, "--calib-chunks", chunks, "--corpus", "prose", "--chunks", "3", "--session", session, "--allow-fallback"}
+	}
+	folders := func() int {
+		list, err := filepath.Glob(filepath.Join(kept, "*", "codes.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	d := measureDoc(t, exitGood, args("12")...)
+	var labels []string
+	for _, c := range d.Candidates {
+		labels = append(labels, c.Candidate)
+		if calibrated := strings.Contains(c.Candidate, "+"); c.Added == calibrated || calibrated != (c.Gain != nil && strings.HasPrefix(c.Calibrated, "calib (demo): 4608 tokens in 12 chunks")) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if want := "int4-g128+gptq nvfp4+imatrix int4-g128 nvfp4"; strings.Join(labels, " ") != want || folders() != 2 {
+		t.Errorf("%s, in %d folders", labels, folders())
+	}
+	again := measureDoc(t, exitGood, args("12")...)
+	if again.Candidates[0].KLMean != d.Candidates[0].KLMean || folders() != 2 {
+		t.Errorf("%v after %v, in %d folders", again.Candidates[0].KLMean, d.Candidates[0].KLMean, folders())
+	}
+	if other := measureDoc(t, exitGood, args("9")...); other.Candidates[0].KLMean == d.Candidates[0].KLMean || folders() != 4 {
+		t.Errorf("the same %v of another text, in %d folders", other.Candidates[0].KLMean, folders())
+	}
+	if o := command(t, "sessions", "info", session); o.code != exitGood || strings.Count(o.out, "int4-g128+gptq") != 2 {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+	}
+}
