@@ -41,11 +41,7 @@ func (t *triangle) solve(x []float64) {
 	for p := len(t.panels) - 1; p >= 0; p-- {
 		_, end := t.span(p)
 		t.eachRow(p, func(i int, row []float64) {
-			s := x[i]
-			for c, m := range row {
-				s -= m * x[end-len(row)+c]
-			}
-			x[i] = s
+			x[i] -= dot64(row, x[end-len(row):end])
 		})
 	}
 	for i, d := range t.d {

@@ -71,3 +71,84 @@ func timed(b *testing.B, f func() error) time.Duration {
 	}
 	return time.Since(start)
 }
+
+// BenchmarkGPTQLayer is a layer of 64 experts, hidden size 2048, inner size 1024,
+// the best 8 of each of 4,096 tokens: one Hessian for the gate and up of all, one
+// of 512 tokens for each down; two experts at a time.
+func BenchmarkGPTQLayer(b *testing.B) {
+	const experts, hidden, inner, tokens = 64, 2048, 1024, 4096
+	spec := Spec{Format: "int4-g128", Convention: Own}
+	s := Best()
+	gate, down := gaussian(b, inner, hidden, 1), gaussian(b, hidden, inner, 2)
+	x, y := gaussian(b, tokens, hidden, 3), gaussian(b, tokens*8/experts, inner, 4)
+	h, _ := NewDense(hidden, hidden)
+	for _, threads := range []int{1, 0} {
+		b.Run(fmt.Sprintf("%s/%s/threads=%d/64experts", spec.Format, s.Name, threadCount(threads)), func(b *testing.B) {
+			for b.Loop() {
+				if err := s.SYRK(h, DenseOperand(x), GEMMOptions{Threads: threads}); err != nil {
+					b.Fatal(err)
+				}
+				shared, err := s.Factorize(h, FactorOptions{Threads: threads})
+				if err != nil {
+					b.Fatal(err)
+				}
+				errs := make([]error, experts)
+				eachTask(threadCount(threads), experts, func(e int) { errs[e] = gptqExpert(s, spec, shared, gate, down, y) })
+				for _, err := range errs {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// gptqExpert is one expert of a layer, alone on its thread.
+func gptqExpert(s Set, spec Spec, shared *Factor, gate, down, y Dense) error {
+	o := GPTQOptions{Spec: spec, Threads: 1}
+	for range 2 {
+		if _, err := s.GPTQ(DenseOperand(gate), shared, o, nil); err != nil {
+			return err
+		}
+	}
+	h, err := NewDense(y.Cols, y.Cols)
+	if err != nil {
+		return err
+	}
+	if err := s.SYRK(h, DenseOperand(y), GEMMOptions{Threads: 1}); err != nil {
+		return err
+	}
+	f, err := s.Factorize(h, FactorOptions{Threads: 1})
+	if err != nil {
+		return err
+	}
+	_, err = s.GPTQ(DenseOperand(down), f, o, nil)
+	return err
+}
+
+// BenchmarkGPTQDiagnose is a diagnosis beside the factorization that it must not
+// cost three times.
+func BenchmarkGPTQDiagnose(b *testing.B) {
+	const n = 2048
+	_, x, h := gptqBench(b, 1, n, n)
+	s := Best()
+	if err := s.SYRK(h, DenseOperand(x), GEMMOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	factor := time.Duration(1 << 62)
+	for range 3 {
+		factor = min(factor, timed(b, func() error {
+			_, err := s.Factorize(h, FactorOptions{})
+			return err
+		}))
+	}
+	best := time.Duration(1 << 62)
+	for b.Loop() {
+		best = min(best, timed(b, func() error {
+			_, err := s.Diagnose(h, FactorOptions{})
+			return err
+		}))
+	}
+	b.ReportMetric(best.Seconds()/factor.Seconds(), "factorizations")
+}

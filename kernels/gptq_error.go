@@ -136,18 +136,27 @@ func (j *errorJob) measure(some int) (e2, w2 []float64) {
 // below the square on the diagonal.
 func (j *errorJob) packBlock(dst []float64, from, to, start, end int) {
 	width, depth := j.set.factor.tileCols, to-from
-	for i := from; i < to; i++ {
-		at := (i - from) * width
-		for c := range factorBlock {
-			var x float64
-			switch {
-			case start+c >= end:
-			case from == start:
-				x = j.h.at(i, start+c)
-			default:
-				x = 2 * j.h.at(i, start+c)
+	for c0 := 0; c0 < factorBlock; c0 += width {
+		panel := dst[c0*depth:][:width*depth]
+		some := min(max(end-start-c0, 0), width)
+		if some < width {
+			clear(panel)
+		}
+		for i := from; i < to; i++ {
+			row := panel[(i-from)*width:][:some]
+			if from == start || j.h.live < j.cols {
+				twice := 2.0
+				if from == start {
+					twice = 1
+				}
+				for c := range row {
+					row[c] = twice * j.h.at(i, start+c0+c)
+				}
+				continue
 			}
-			dst[c/width*width*depth+at+c%width] = x
+			for c, x := range j.h.Data[i*j.h.Stride+start+c0:][:some] {
+				row[c] = 2 * float64(x)
+			}
 		}
 	}
 }

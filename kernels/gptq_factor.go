@@ -19,15 +19,25 @@ type FactorOptions struct {
 	Threads int     // 0 is GOMAXPROCS
 }
 
-func (o FactorOptions) check(n int) (damp float64, err error) {
-	damp = o.Damp
-	if damp == 0 {
+// checked is a Hessian that can be factored, and the share of its diagonal that
+// is added.
+func (o FactorOptions) checked(h Dense) (x hessian, damp float64, err error) {
+	if x, err = checkHessian(h); err != nil {
+		return x, 0, err
+	}
+	if damp = o.Damp; damp == 0 {
 		damp = defaultDamp
 	}
 	if !(damp > 0) || math.IsInf(damp, 0) {
-		return 0, fmt.Errorf("damping of %v: %w", o.Damp, ErrRange)
+		return x, 0, fmt.Errorf("hessian: damping of %v: %w", o.Damp, ErrRange)
 	}
-	return damp, checkOrder(o.Order, n)
+	if err := checkOrder(o.Order, h.Cols); err != nil {
+		return x, 0, fmt.Errorf("hessian: %w", err)
+	}
+	if x.live == 0 {
+		return x, 0, ErrNoData
+	}
+	return x, damp, nil
 }
 
 // Factor is a damped Hessian, H + λI = M·D·Mᵀ, taken apart for GPTQ. M is unit
@@ -56,23 +66,22 @@ type Factor struct {
 // none, and Raised says how often. An entry that is not finite, or a negative
 // diagonal, is a *HessianError; a zero H is ErrNoData.
 func (s Set) Factorize(h Dense, o FactorOptions) (*Factor, error) {
-	x, err := checkHessian(h)
+	x, damp, err := o.checked(h)
 	if err != nil {
 		return nil, err
-	}
-	damp, err := o.check(h.Cols)
-	if err != nil {
-		return nil, fmt.Errorf("hessian: %w", err)
-	}
-	if x.live == 0 {
-		return nil, ErrNoData
 	}
 	threads := threadCount(o.Threads)
-	t, lambda, raised, err := s.orReference().damped(&x, o.Order, damp, threads)
+	t := newTriangle(h.Cols)
+	lambda, raised, err := s.orReference().damped(&x, t, o.Order, damp, threads)
 	if err != nil {
 		return nil, err
 	}
-	f := &Factor{n: h.Cols, lambda: lambda, raised: raised, order: slices.Clone(o.Order), d: t.d, panels: make([][]float32, len(t.panels))}
+	return newFactor(t, o.Order, lambda, raised, threads), nil
+}
+
+// newFactor rounds M to f32. What is in the panels is given up.
+func newFactor(t *triangle, order []int, lambda float64, raised, threads int) *Factor {
+	f := &Factor{n: t.n, lambda: lambda, raised: raised, order: slices.Clone(order), d: t.d, panels: make([][]float32, len(t.panels))}
 	eachTask(threads, len(t.panels), func(p int) {
 		src := t.panels[p]
 		dst := make([]float32, len(src))
@@ -84,20 +93,19 @@ func (s Set) Factorize(h Dense, o FactorOptions) (*Factor, error) {
 		}
 		f.panels[p], t.panels[p] = dst, nil
 	})
-	return f, nil
+	return f
 }
 
-// damped is H + λI taken apart.
-func (s Set) damped(x *hessian, order []int, damp float64, threads int) (t *triangle, lambda float64, raised int, err error) {
+// damped takes H + λI apart in t.
+func (s Set) damped(x *hessian, t *triangle, order []int, damp float64, threads int) (lambda float64, raised int, err error) {
 	lambda = damp * x.mean
-	t = newTriangle(x.Cols)
 	for ; ; raised, lambda = raised+1, 10*lambda {
 		x.fill(t, order, nil, lambda, threads)
 		if s.factor.factor(t, lambda/2, threads) {
-			return t, lambda, raised, nil
+			return lambda, raised, nil
 		}
 		if raised == maxRaises {
-			return nil, 0, raised, fmt.Errorf("hessian: not positive definite with %v on its diagonal of mean %v: %w", lambda, x.mean, ErrRange)
+			return 0, raised, fmt.Errorf("hessian: not positive definite with %v on its diagonal of mean %v: %w", lambda, x.mean, ErrRange)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (j *gptqJob) strip(s *gptqSpace, first, rows int) error {
 		for k := start; k < end; k++ {
 			s.params[k-start] = 0
 			if j.static {
-				s.params[k-start] = int32(j.column(k) / j.group * lanes)
+				s.params[k-start] = int32(place(j.f.order, k) / j.group * lanes)
 			}
 		}
 		step := end - start
@@ -115,14 +115,6 @@ func (j *gptqJob) strip(s *gptqSpace, first, rows int) error {
 	}
 	copy(j.loss[first:first+rows], loss)
 	return nil
-}
-
-// column is the matrix's own column at a place of the factor's.
-func (j *gptqJob) column(k int) int {
-	if j.f.order == nil {
-		return k
-	}
-	return j.f.order[k]
 }
 
 // columns is a block of one group of rows.

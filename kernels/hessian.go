@@ -127,16 +127,20 @@ func (h *hessian) finishRow(t *triangle, i int, order []int, scale []float64, di
 		start, end := t.span(p)
 		row := t.panels[p][i*factorBlock:][:end-start]
 		for c := max(start, i) - start; c < len(row); c++ {
-			a, b := i, start+c
-			if order != nil {
-				a, b = order[a], order[b]
-			}
-			if row[c] != 0 {
+			if a, b := place(order, i), place(order, start+c); row[c] != 0 {
 				row[c] /= scale[a] * scale[b]
 			}
 		}
 	}
 	t.panels[i/factorBlock][i*factorBlock+i%factorBlock] += diagonal
+}
+
+// place is the matrix's own column at a place in an order.
+func place(order []int, k int) int {
+	if order == nil {
+		return k
+	}
+	return order[k]
 }
 
 // checkOrder makes sure that an order has each column once.

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 )
@@ -28,7 +27,8 @@ const (
 )
 
 // Diagnose says how far a Hessian decides anything, under the damping of o; the
-// order makes no difference to that. It costs less than three factorizations.
+// order makes no difference to that. It costs about three factorizations;
+// FactorizeDiagnosed gives the factor as well.
 //
 // Rank counts the eigenvalues above n·2⁻²² of H scaled to a diagonal of 1, which
 // changes no rank and makes the roundings of all entries alike: they move
@@ -42,34 +42,35 @@ const (
 //
 // Errors are those of Factorize.
 func (s Set) Diagnose(h Dense, o FactorOptions) (Diagnosis, error) {
+	_, d, err := s.FactorizeDiagnosed(h, o)
+	return d, err
+}
+
+// FactorizeDiagnosed is Factorize and Diagnose at once, which saves one of the
+// factorizations. The error is of both; a diagnosis of zeros says how many columns
+// are dead.
+func (s Set) FactorizeDiagnosed(h Dense, o FactorOptions) (*Factor, Diagnosis, error) {
 	s = s.orReference()
-	x, err := checkHessian(h)
-	if err != nil {
-		return Diagnosis{}, err
-	}
-	damp, err := o.check(h.Cols)
-	if err != nil {
-		return Diagnosis{}, fmt.Errorf("hessian: %w", err)
-	}
+	x, damp, err := o.checked(h)
 	d := Diagnosis{N: h.Cols, Dead: h.Cols - x.live}
-	if x.live == 0 {
-		return d, ErrNoData
+	if err != nil {
+		return nil, d, err
 	}
 	threads := threadCount(o.Threads)
-	d.Rank = s.rank(&x, threads)
-	t, lambda, _, err := s.damped(&x, nil, damp, threads)
+	t := newTriangle(d.N)
+	d.Rank = s.rank(&x, t, threads)
+	lambda, raised, err := s.damped(&x, t, o.Order, damp, threads)
 	if err != nil {
-		return d, err
+		return nil, d, err
 	}
 	d.Lambda = lambda
 	largest := lanczos(d.N, func(v []float64) { x.times(v, lambda, threads) })
 	d.Cond = largest * lanczos(d.N, t.solve)
 	d.DampShare = lambda * s.inverseTrace(t, threads) / float64(d.N)
-	return d, nil
+	return newFactor(t, o.Order, lambda, raised, threads), d, nil
 }
 
-func (s Set) rank(x *hessian, threads int) (rank int) {
-	t := newTriangle(x.Cols)
+func (s Set) rank(x *hessian, t *triangle, threads int) (rank int) {
 	scale := make([]float64, x.Cols)
 	for i := range scale {
 		scale[i] = math.Sqrt(x.at(i, i))
@@ -101,14 +102,7 @@ func (h *hessian) times(v []float64, lambda float64, threads int) {
 				continue
 			}
 			row := h.Data[i*h.Stride:][:i+1]
-			x, sum := v[i], 0.0
-			for c, y := range row[:i] {
-				if !h.dead[c] {
-					sum += float64(y) * v[c]
-					part[c] += float64(y) * x
-				}
-			}
-			part[i] += sum + float64(row[i])*x
+			part[i] += h.rowTimes(row[:i], v, part, v[i]) + float64(row[i])*v[i]
 		}
 		parts[task] = part
 	})
@@ -118,6 +112,34 @@ func (h *hessian) times(v []float64, lambda float64, threads int) {
 			v[i] += y
 		}
 	}
+}
+
+// rowTimes is ⟨row,v⟩, and adds x·row to sums. Dead columns count as 0.
+func (h *hessian) rowTimes(row []float32, v, sums []float64, x float64) float64 {
+	var s [2]float64
+	if h.live < h.Cols {
+		for c, y := range row {
+			if !h.dead[c] {
+				s[0] += float64(y) * v[c]
+				sums[c] += float64(y) * x
+			}
+		}
+		return s[0]
+	}
+	v, sums = v[:len(row)], sums[:len(row)]
+	c := 0
+	for ; c+1 < len(row); c += 2 {
+		a, b := float64(row[c]), float64(row[c+1])
+		s[0] += a * v[c]
+		s[1] += b * v[c+1]
+		sums[c] += a * x
+		sums[c+1] += b * x
+	}
+	if c < len(row) {
+		s[0] += float64(row[c]) * v[c]
+		sums[c] += float64(row[c]) * x
+	}
+	return s[0] + s[1]
 }
 
 // inverseTrace is tr((M·D·Mᵀ)⁻¹) = Σ_k ‖row k of M⁻¹‖²/D_k.

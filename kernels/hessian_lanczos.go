@@ -7,7 +7,7 @@ import (
 
 const (
 	lanczosSteps = 40
-	lanczosClose = 2e-3 // relative change of the last steps that is none
+	lanczosClose = 1e-2 // relative change of the last steps that is none
 )
 
 // lanczos is the largest eigenvalue of a positive definite operator of n
@@ -39,7 +39,7 @@ func lanczos(n int, times func(v []float64)) float64 {
 		}
 		top := largestOfTridiagonal(diagonal, beside)
 		if step > 0 && top <= last*(1+lanczosClose) {
-			if still++; still == 3 {
+			if still++; still == 2 {
 				return top
 			}
 		} else {
@@ -58,11 +58,20 @@ func lanczos(n int, times func(v []float64)) float64 {
 	return last
 }
 
-func dot64(x, y []float64) (sum float64) {
-	for i := range x {
-		sum += x[i] * y[i]
+// dot64 is ⟨x,y⟩ in four running sums, so that one need not wait for another.
+func dot64(x, y []float64) float64 {
+	var s [4]float64
+	for len(x) >= 4 && len(y) >= 4 {
+		s[0] += x[0] * y[0]
+		s[1] += x[1] * y[1]
+		s[2] += x[2] * y[2]
+		s[3] += x[3] * y[3]
+		x, y = x[4:], y[4:]
 	}
-	return sum
+	for i := range x {
+		s[0] += x[i] * y[i]
+	}
+	return (s[0] + s[1]) + (s[2] + s[3])
 }
 
 func scaleTo1(v []float64) {

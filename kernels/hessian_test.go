@@ -282,6 +282,33 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// A factor that comes with a diagnosis is the same factor, and the order makes no
+// difference to what is said.
+func TestFactorizeDiagnosed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 12))
+	c := correlated(rng, 1, 190, 120)
+	o := FactorOptions{Order: rng.Perm(190)}
+	want, err := Best().Factorize(c.h, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := Best().Diagnose(c.h, FactorOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, d, err := Best().FactorizeDiagnosed(c.h, o)
+	if err != nil || !slices.Equal(f.d, want.d) || !slices.EqualFunc(f.panels, want.panels, slices.Equal) || f.Lambda() != want.Lambda() {
+		t.Fatalf("%v, or another factor", err)
+	}
+	if math.Abs(d.Cond/alone.Cond-1) > 0.05 || math.Abs(d.DampShare-alone.DampShare) > 1e-12 {
+		t.Errorf("%+v, without the order %+v", d, alone)
+	}
+	d.Cond, d.DampShare = alone.Cond, alone.DampShare
+	if d != alone {
+		t.Errorf("%+v, without the order %+v", d, alone)
+	}
+}
+
 // Inputs of T tokens have the rank T, whatever the scales of their channels.
 func TestRankIsTheTokens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))

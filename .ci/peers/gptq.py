@@ -6,7 +6,7 @@ One matrix of 2048×2048 after 2,048 tokens (accumulate_hessian, quantize_weight
 int4 in groups of 128 with zero points); with --moe a layer of 64 experts, hidden
 size 2048, inner size 1024, the best 8 of each of 4,096 tokens: every expert's gate and
 up from the tokens routed to it, and its down. Best of several runs, in
-seconds. `go test ./kernels -run '^$' -bench 'GPTQ(Layer)?$'` times the same here,
+seconds of the clock and, in brackets, of all cores together. `go test ./kernels -run '^$' -bench 'GPTQ(Layer)?$'` times the same here,
 but that gate and up share one Hessian over all tokens.
 Wants a virtual environment as .ci/peers/run makes it.
 """
@@ -42,12 +42,17 @@ def quantize(weights, hessians):
 
 
 def timed(run, times):
-    best = float("inf")
+    """Least seconds of the clock, and of the cores."""
+    wall = cores = float("inf")
     for _ in range(times):
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         run()
-        best = min(best, time.perf_counter() - start)
-    return best
+        wall, cores = min(wall, time.perf_counter() - start), min(cores, time.process_time() - cpu)
+    return wall, cores
+
+
+def shown(*times):
+    return f"{sum(t[0] for t in times):.3f} ({sum(t[1] for t in times):.3f})"
 
 
 def linear(rows, columns):
@@ -89,10 +94,10 @@ def main():
     torch.manual_seed(1)
     with torch.no_grad():
         parts = one_matrix()
-        print(f"matrix   hessian {parts['hessian']:.3f}  quantize {parts['quantize']:.3f}  together {sum(parts.values()):.3f}", flush=True)
+        print("matrix   " + "  ".join(f"{k} {shown(t)}" for k, t in parts.items()) + f"  together {shown(*parts.values())}", flush=True)
         if options.moe:
             times = {batch: moe_layer(batch) for batch in (1, 8)}
-            print("layer    " + "  ".join(f"{n} at a time {t:.1f}" for n, t in times.items()))
+            print("layer    " + "  ".join(f"{n} at a time {shown(t)}" for n, t in times.items()))
 
 
 if __name__ == "__main__":
