@@ -28,7 +28,6 @@ type codesReader interface {
 type calibWant struct {
 	variant string
 	id      int          // of the variant
-	codes   string       // folder of codes
 	prior   *Calibration // what the session holds of it; nil for none
 	env     note         // program, kernel set, for the record
 	session string       // path, for errors

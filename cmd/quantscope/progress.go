@@ -60,13 +60,30 @@ func progressLine(st *sessions.State) string {
 	if pr.Variant >= 0 && pr.Variant < len(st.Variants) && pr.State == sessions.RunRunning {
 		line += "  " + st.Variants[pr.Variant].Name
 	}
-	if pr.BytesPerSec > 0 {
+	if c := pr.Calibrating; c.Units > 0 {
+		line += "  " + calibratingText(c)
+	} else if pr.BytesPerSec > 0 {
 		line += fmt.Sprintf("  %s/s  %.3g Mweights/s", formatBytes(int64(pr.BytesPerSec)), pr.WeightsPerSec/1e6)
 	}
 	if pr.ETASeconds > 0 {
 		line += "  ETA " + clock(pr.ETASeconds)
 	}
 	return line
+}
+
+// calibratingText says what a calibration is at.
+func calibratingText(c sessions.Calibrating) string {
+	text := fmt.Sprintf("%s (%d of %d done)", c.Unit, c.Done, c.Units)
+	if c.Step != "" {
+		text += " " + c.Step
+	}
+	if c.Of > 0 {
+		text += fmt.Sprintf(" %d %%", 100*c.At/c.Of)
+	}
+	if c.TokensPerSec > 0 {
+		text += fmt.Sprintf("  %.3g k tok/s", c.TokensPerSec/1000)
+	}
+	return text
 }
 
 // exportProgress says how much of an export is written.
