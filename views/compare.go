@@ -110,7 +110,11 @@ func (p *Compare) Apply(b sessions.Batch) {
 func (p *Compare) refresh() {
 	s := p.scene
 	key := compareKey{s.State, s.Baseline, s.Variant, s.Metric.Name, 0, s.Filter.Text, s.Projection}
-	if s.Metric.Calibrated() {
+	trade := p.showsTrade()
+	switch {
+	case s.Metric.Calibrated() && trade: // the metric is not seen beside the trade
+		key.trades = p.key.trades
+	case s.Metric.Calibrated():
 		key.trades = s.tradesVersion()
 	}
 	old := p.key
@@ -121,7 +125,7 @@ func (p *Compare) refresh() {
 		p.pairs.figure = nil
 		if s.Metric.Calibrated() {
 			p.pairs.figure = func(variant, tensor int, r *sessions.Record) (float64, CellState) {
-				return s.figure(s.Metric, s.tradesOf(variant), variant, tensor, r)
+				return s.figure(s.Metric, variant, tensor, r)
 			}
 		}
 		p.pairs.rebuild(s.State, s.Baseline, s.Variant, s.Metric)
@@ -136,12 +140,12 @@ func (p *Compare) refresh() {
 		}
 		p.stale = true
 	}
-	if p.stale {
+	if p.stale && !trade {
 		p.pairs.compute(s.Filter, s.Projection, worstKept)
 		p.fill()
 		p.stale, p.filled = false, false
 	}
-	if p.showsTrade() {
+	if trade {
 		if p.trades.update(s, s.Baseline, s.Variant) || !p.filled {
 			p.fillTrade()
 		}

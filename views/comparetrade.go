@@ -35,7 +35,7 @@ func (p *Compare) fillTrade() {
 	for i := range values {
 		values[i], states[i] = make([]float64, n), make([]CellState, n)
 	}
-	var both, changes []float64
+	both, changes := make([]float64, 0, 2*len(p.trades.rows)), make([]float64, 0, len(p.trades.rows))
 	for _, r := range p.trades.rows {
 		for i, v := range [3]float64{r.outA, r.outB, 100 * (r.ratio - 1)} {
 			if states[i][r.tensor] = Absent; isNumber(v) {
@@ -176,6 +176,9 @@ func tradeChart(th *Theme, l *tradeList, cursor, a, b, w, h int) string {
 		return Block([]string{title, th.Dim.Render("no pair yet")}, w, h)
 	}
 	s := Scatter{XLabel: "weights", YLabel: "output", Diagonal: true, Free: true, Log: true, Mark: -1, Ink: th.variantInk(b), Other: &Cloud{Ink: th.variantInk(a), Mark: -1}}
+	for _, v := range []*[]float64{&s.X, &s.Y, &s.Other.X, &s.Other.Y} {
+		*v = make([]float64, 0, l.n)
+	}
 	for _, r := range l.rows {
 		if math.IsNaN(r.ratio) {
 			continue

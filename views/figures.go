@@ -60,11 +60,15 @@ func (s *Scene) fillColumn(c *figureColumn, variant int) {
 	if len(c.values) != n {
 		c.values, c.states = make([]float64, n), make([]CellState, n)
 	}
-	records, trades := s.State.Records[variant], s.tradesOf(variant)
+	records, trades, calibrated := s.State.Records[variant], s.tradesOf(variant), s.calibrated(variant)
 	for t := range n {
 		c.values[t], c.states[t] = math.NaN(), NotYet
 		if t < len(records) {
-			c.values[t], c.states[t] = s.figure(s.Metric, trades, variant, t, &records[t])
+			if s.Metric.Calibrated() {
+				c.values[t], c.states[t] = trades.figureIn(s.Metric, calibrated, &s.State.Tensors[t], t, &records[t])
+				continue
+			}
+			c.values[t], c.states[t] = figureOf(s.Metric, &records[t])
 		}
 	}
 	s.stamp++
@@ -93,32 +97,36 @@ func figureOf(m Metric, r *sessions.Record) (float64, CellState) {
 	return v, Measured
 }
 
-// figure is a tensor's value under a variant, whose trades these are, and its
-// state.
-func (s *Scene) figure(m Metric, trades *variantTrades, variant, tensor int, r *sessions.Record) (float64, CellState) {
+// figure is a tensor's value under a variant, whose record this is, and its state.
+func (s *Scene) figure(m Metric, variant, tensor int, r *sessions.Record) (float64, CellState) {
 	if !m.Calibrated() {
 		return figureOf(m, r)
 	}
-	tr := trades.of(tensor)
+	return s.tradesOf(variant).figureIn(m, s.calibrated(variant), &s.State.Tensors[tensor], tensor, r)
+}
+
+// figureIn is figure where it is known whether the variant is calibrated.
+func (v *variantTrades) figureIn(m Metric, calibrated bool, t *sessions.Tensor, tensor int, r *sessions.Record) (float64, CellState) {
+	tr := v.of(tensor)
 	switch {
 	case r.Failed:
 		return math.NaN(), Failed
-	case tr == nil && !s.calibrated(variant) && r.Seq != 0:
+	case tr == nil && !calibrated && r.Seq != 0:
 		return math.NaN(), Absent
 	case tr == nil:
 		return math.NaN(), NotYet
 	case m.Name != metricTokens && fellBack(tr):
 		return math.NaN(), FellBack
 	}
-	switch v := trades.figure(m, &s.State.Tensors[tensor], tensor); {
-	case !isNumber(v):
+	switch x := v.figure(m, t, tensor); {
+	case !isNumber(x):
 		return math.NaN(), Absent
-	case m.Name == metricTokens && v == 0:
+	case m.Name == metricTokens && x == 0:
 		return math.NaN(), Inactive
 	case m.Name == metricTokens && belowRank(tr):
-		return v, BelowRank
+		return x, BelowRank
 	default:
-		return v, Measured
+		return x, Measured
 	}
 }
 
@@ -138,22 +146,38 @@ func (s *Scene) note(b *sessions.Batch) {
 	if f == nil || f.seq == s.State.LastSeq && b.Reset == nil {
 		return
 	}
-	calibrated := s.Metric.Calibrated() && len(b.CalibsBegun)+len(b.CalibsDone)+len(b.CalibsEnded) > 0
-	if b.Reset != nil || f.metric != s.Metric.Name || f.seq != s.noted || calibrated {
+	begun := s.Metric.Calibrated() && len(b.CalibsBegun) > 0 // what has no figure may get one
+	if b.Reset != nil || f.metric != s.Metric.Name || f.seq != s.noted || begun {
 		f.seq = -1 // read anew when next asked for
 		s.noted = s.State.LastSeq
 		return
 	}
 	for _, r := range b.Records {
-		if r.Variant < 0 || r.Variant >= len(f.columns) || r.Tensor < 0 || r.Tensor >= f.tensors {
-			continue // a new variant's column is filled when it is first read
+		s.noteFigure(r.Variant, r.Tensor)
+	}
+	if s.Metric.Calibrated() {
+		for _, d := range b.CalibsDone {
+			if d.Calibration < 0 || d.Calibration >= len(s.State.Calibrations) {
+				continue
+			}
+			for i := range d.Unit.Matrices {
+				s.noteFigure(s.State.Calibrations[d.Calibration].Setup.Variant, d.Unit.Matrices[i].Tensor)
+			}
 		}
-		c := &f.columns[r.Variant]
-		c.values[r.Tensor], c.states[r.Tensor] = s.figure(s.Metric, s.tradesOf(r.Variant), r.Variant, r.Tensor, &s.State.Records[r.Variant][r.Tensor])
-		s.stamp++
-		c.version = s.stamp
 	}
 	f.seq, s.noted = s.State.LastSeq, s.State.LastSeq
+}
+
+// noteFigure reads one figure anew.
+func (s *Scene) noteFigure(variant, tensor int) {
+	f := s.figures
+	if variant < 0 || variant >= len(f.columns) || tensor < 0 || tensor >= f.tensors {
+		return // a new variant's column is filled when it is first read
+	}
+	c := &f.columns[variant]
+	c.values[tensor], c.states[tensor] = s.figure(s.Metric, variant, tensor, &s.State.Records[variant][tensor])
+	s.stamp++
+	c.version = s.stamp
 }
 
 // Values are the figures of the chosen metric under a variant, by tensor; NaN

@@ -1,10 +1,10 @@
 package views
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
+	"quantscope/analysis/stats"
 	"quantscope/quant/method"
 )
 
@@ -39,7 +39,7 @@ type tradeKey struct {
 type tradeList struct {
 	key          tradeKey
 	sideA, sideB tradeSide
-	rows         []tradeRow // the largest ratio first, those without one last
+	rows, spare  []tradeRow // the largest ratio first, those without one last; room to sort
 
 	n                      int     // rows with both output errors
 	lower, heavier         int     // of them: output error falls, weight error rises
@@ -87,11 +87,11 @@ func (l *tradeList) update(s *Scene, a, b int) bool {
 	if key == l.key {
 		return false
 	}
-	*l = tradeList{key: key, sideA: sideA, sideB: sideB, rows: l.rows[:0]}
+	*l = tradeList{key: key, sideA: sideA, sideB: sideB, rows: slices.Grow(l.rows[:0], len(s.State.Tensors)), spare: l.spare}
 	if sideA == tradeNone && sideB == tradeNone {
 		return true
 	}
-	var ratios []float64
+	ratios := make([]float64, 0, len(s.State.Tensors))
 	for t := range s.State.Tensors {
 		if !s.Shown(t) {
 			continue
@@ -122,15 +122,7 @@ func (l *tradeList) update(s *Scene, a, b int) bool {
 			l.heavier++
 		}
 	}
-	slices.SortFunc(l.rows, func(x, y tradeRow) int {
-		switch nx, ny := math.IsNaN(x.ratio), math.IsNaN(y.ratio); {
-		case nx && !ny:
-			return 1
-		case ny && !nx:
-			return -1
-		}
-		return cmp.Or(cmp.Compare(y.ratio, x.ratio), cmp.Compare(x.tensor, y.tensor))
-	})
+	l.sort()
 	l.n, l.median = len(ratios), math.NaN()
 	if n := float64(l.n); n > 0 {
 		l.relA, l.relB, l.outA, l.outB = l.relA/n, l.relB/n, l.outA/n, l.outB/n
@@ -140,6 +132,37 @@ func (l *tradeList) update(s *Scene, a, b int) bool {
 		}
 	}
 	return true
+}
+
+// sort puts the rows, which are by tensor, in order: the largest ratio first, ties
+// by tensor, those without a ratio last. A frame of a run sorts tens of thousands,
+// so it is the radix sort of numbers, by ratios in single precision, and a pass
+// that puts neighbours right.
+func (l *tradeList) sort() {
+	n := len(l.rows)
+	keys := make([]uint64, n)
+	for i := range l.rows {
+		key := uint32(math.MaxUint32) // NaN
+		if r := l.rows[i].ratio; !math.IsNaN(r) {
+			key = ^math.Float32bits(float32(max(r, 0))) & math.MaxInt32
+		}
+		keys[i] = uint64(key)<<32 | uint64(uint32(i))
+	}
+	stats.SortKeys(keys, make([]uint64, n))
+	sorted := slices.Grow(l.spare[:0], n)
+	for _, k := range keys {
+		sorted = append(sorted, l.rows[uint32(k)])
+	}
+	for i := 1; i < n; i++ {
+		r := sorted[i]
+		at := i
+		for at > 0 && (sorted[at-1].ratio < r.ratio || sorted[at-1].ratio == r.ratio && sorted[at-1].tensor > r.tensor) {
+			sorted[at] = sorted[at-1]
+			at--
+		}
+		sorted[at] = r
+	}
+	l.rows, l.spare = sorted, l.rows
 }
 
 // tradeFigures are a tensor's weight and output error under one side, and whether
