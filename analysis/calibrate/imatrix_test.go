@@ -312,3 +312,43 @@ func TestImatrixOfBefore(t *testing.T) {
 		}
 	}
 }
+
+// Where the router was left out, the gates of all experts give the same means,
+// whether each was measured over its own tokens or all have the same.
+func TestImatrixWithoutRouter(t *testing.T) {
+	ref := openImatrixModel(t, "qwen3_moe")
+	golden := openMadeUp(t, imatrixGolden("qwen3_moe.gguf"))
+	ours, _, err := measureFile(t, ref, letters(t), false).Imatrix(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := gguf.ReadImatrix(imatrixGolden("qwen3_moe.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := ParsePlace("layer 1 router")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := golden.Moments(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows, m := range map[int64]*gguf.Imatrix{384: ours, 384 * 2: theirs} {
+		m.Entries = slices.DeleteFunc(m.Entries, func(e gguf.ImatrixEntry) bool { return strings.Contains(e.Name, "ffn_gate_inp") })
+		path := filepath.Join(t.TempDir(), "imatrix.gguf")
+		if err := SaveImatrix(path, m); err != nil {
+			t.Fatal(err)
+		}
+		got, err := openMadeUp(t, path).Moments(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range got.Sum2 {
+			got.Sum2[i] *= float64(want.Rows) / float64(got.Rows)
+		}
+		if d := apart(got.Sum2, want.Sum2); d > 8e-6 || got.Rows != rows {
+			t.Errorf("means are %.2g apart, over %d tokens, want %d", d, got.Rows, rows)
+		}
+	}
+}
