@@ -8,12 +8,13 @@ import "math"
 // nearest, which is the first.
 //
 //  1. The 33 ranges of the method range.
-//  2. Up to four times, while it helps: the codes of the best so far are kept and
+//  2. Up to twice, while it helps: each end of an asymmetric range is moved by
+//     itself, by 1/20 to 3/20 of the range in or out.
+//  3. Up to four times, while it helps: the codes of the best so far are kept and
 //     scale and minimum are fitted to them by weighted least squares. Both are
 //     rounded to their types before codes are chosen anew; where they are bf16
 //     both neighbours are tried, and of zero points the two nearest.
-//  3. From the best so far each end is moved by itself, by an eighth and a
-//     quarter of a step in or out, and 2 is done again where that helped.
+//  4. Each end is moved by 1/80 to 3/80, and 3 is done again where that helped.
 //
 // Errors are compared in f32 by weighedErrorRef; sums of the fit are f64, in the
 // order of elements.
@@ -63,8 +64,13 @@ func (k *int4Weighted) chooseWeighted(w, f []float32, r blockRange, c *blockChoi
 		k.try(k.params(float32(r.lo*factor), float32(r.hi*factor)))
 	}
 	k.evaluate()
+	for range 2 {
+		if k.symmetric || !k.moveEnds(20) {
+			break
+		}
+	}
 	k.refit()
-	if k.moveEnds() {
+	if k.moveEnds(80) {
 		k.refit()
 	}
 	k.settle(k.best.step, k.best.offset, c)
@@ -233,24 +239,36 @@ func bf16Around(x float64) [2]float32 {
 	return [2]float32{near, boundedBF16(other)}
 }
 
-// moveEnds tries ranges with one end moved.
-func (k *int4Weighted) moveEnds() (better bool) {
-	lo, hi := k.best.offset, k.best.offset+15*k.best.step
-	if k.rule != ruleIntMin {
-		lo, hi = (-8-k.best.offset)*k.best.step, (7-k.best.offset)*k.best.step
-	}
-	if k.symmetric {
-		lo, hi = -7.5*k.best.step, 7.5*k.best.step
-	}
+// endMoves are how far ends are moved, in parts of the range.
+var endMoves = [...]float32{-3, -2, -1, 1, 2, 3}
+
+// moveEnds moves each end of the best range by itself, by up to three of parts of
+// the range in or out, the lower one first.
+func (k *int4Weighted) moveEnds(parts float32) (better bool) {
+	lo, hi := k.ends()
 	if !(max(hi, -lo) <= largestSafe) {
 		return false
 	}
-	for _, part := range [...]float32{-0.25, -0.125, 0.125, 0.25} {
-		by := float32(part * k.best.step)
-		k.stored(k.params(lo+by, hi))
-		if !k.symmetric {
-			k.stored(k.params(lo, hi+by))
-		}
+	by := float32((hi - lo) / parts)
+	for _, i := range endMoves {
+		k.stored(k.params(lo+float32(i*by), hi))
 	}
-	return k.evaluate()
+	better = k.evaluate()
+	lo, hi = k.ends()
+	for _, i := range endMoves {
+		k.stored(k.params(lo, hi+float32(i*by)))
+	}
+	return k.evaluate() || better
+}
+
+// ends are the smallest and the largest value of the best so far.
+func (k *int4Weighted) ends() (lo, hi float32) {
+	switch p := &k.best; {
+	case k.rule == ruleIntMin:
+		return p.offset, p.offset + 15*p.step
+	case k.symmetric:
+		return -7.5 * p.step, 7.5 * p.step
+	default:
+		return (-8 - p.offset) * p.step, (7 - p.offset) * p.step
+	}
 }

@@ -380,3 +380,42 @@ func TestWeighedChoices(t *testing.T) {
 		t.Errorf("0.2 becomes %v, %+v", q[9], b.tap)
 	}
 }
+
+// The search for int4 comes near what trying 61×61 ranges gives, whose ends move
+// independently, and often beats it, since scales and minima are fitted.
+func TestWeighedInt4NearExhaustive(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for _, format := range []string{"int4-g32", "int4-g128", "int4-g128-sym"} {
+		for _, conv := range Conventions(format) {
+			k := &int4Weighted{int4Chooser: int4Chooser{conv: conv, symmetric: strings.HasSuffix(format, "sym")}, weighedError: Best().blocks.weighedError}
+			k.rule = int4Rule(conv, k.symmetric)
+			n := mustFormat(t, format).Group
+			w, f := make([]float32, n), make([]float32, n)
+			found, grid := 0.0, 0.0
+			for range 40 {
+				for i := range w {
+					w[i] = roundBF16(float32(0.02 * rng.NormFloat64()))
+					f[i] = float32(math.Exp(1.5 * rng.NormFloat64()))
+				}
+				var c blockChoice
+				r := finiteRange(w)
+				k.chooseWeighted(w, f, r, &c)
+				found += float64(k.least)
+				k.least = float32(math.Inf(1))
+				for a := range 61 {
+					for b := range 61 {
+						if !k.symmetric || a == b {
+							k.try(k.params(r.lo*float32(120-a)/120, r.hi*float32(120-b)/120))
+						}
+					}
+				}
+				k.evaluate()
+				grid += float64(k.least)
+			}
+			t.Logf("%s %v: %.4f of the grid's error", format, conv, found/grid)
+			if found > 1.03*grid {
+				t.Errorf("%s %v: %.4f of the grid's error", format, conv, found/grid)
+			}
+		}
+	}
+}
