@@ -143,7 +143,7 @@ func (g *guards) layer(l *model.Layer) error {
 	lack := g.lack[l.Index]
 	switch {
 	case len(lack) == 0:
-	case !l.MTP:
+	case !l.MTP && g.s.Saved == nil:
 		return fmt.Errorf("calibrate: %s: %s of %s is not there, and without it nothing goes through the model: %w", g.s.Reference.Label, lack[0].Param, lack[0].At, ErrSetup)
 	case g.broken == "":
 		g.broken = fmt.Sprintf("what goes into it comes out of %s, whose %s of %s is not there", unitOf(l), lack[0].Param, lack[0].At)

@@ -59,13 +59,10 @@ func ready(set kernels.Set, v method.Variant, damp float64, m *Moments, expert b
 		o.Order = falling(m.H)
 	}
 	var err error
-	if in.factor, err = set.Factorize(m.H, o); errors.Is(err, kernels.ErrNoData) {
+	if in.factor, in.about, err = set.FactorizeDiagnosed(m.H, o); errors.Is(err, kernels.ErrNoData) {
 		in.why = fmt.Sprintf("all of its inputs are 0 in %d tokens", m.Rows)
 		return in, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("calibrate: %s: %w", m.At, err)
-	}
-	if in.about, err = set.Diagnose(m.H, o); err != nil {
 		return nil, fmt.Errorf("calibrate: %s: %w", m.At, err)
 	}
 	return in, nil

@@ -17,7 +17,6 @@ import (
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/codes"
 	"quantscope/quant/demo"
-	"quantscope/quant/export"
 )
 
 // demoCopy is a checkpoint like the demo but for some of its tensors: change gives
@@ -326,36 +325,6 @@ func TestOnly(t *testing.T) {
 	s.Only = []string{"gate", "side"}
 	if _, err := Prepare(t.Context(), s); !errors.Is(err, ErrSetup) || !strings.Contains(err.Error(), `"side"`) || !strings.Contains(err.Error(), "known: down, gate, up") {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestGlobals: what servers fuse has one global scale, as exports have it, or each
-// its own where that was asked for.
-func TestGlobals(t *testing.T) {
-	for _, g := range []export.Globals{export.Shared, export.PerTensor} {
-		s := setup(t, demoReference(t), "nvfp4+imatrix", `re:model\.layers\.1\.mlp\.experts\.[0-7]\.`, 8)
-		s.Globals = g
-		global := map[string]float32{}
-		calibrated(t, s, Sink{Matrix: func(r Result) error { global[r.Codes.Name] = r.Codes.Global; return nil }})
-		own := map[string]float32{}
-		for i := range s.Matrices {
-			own[s.Matrices[i].Name] = plainCodes(t, &s, i, 0).Global
-		}
-		differ := 0
-		for name, want := range own {
-			if g == export.Shared { // the scale grows with the largest magnitude
-				want = max(want, own[strings.Replace(name, "up_proj", "gate_proj", 1)], own[strings.Replace(name, "gate_proj", "up_proj", 1)])
-			}
-			if want != own[name] {
-				differ++
-			}
-			if global[name] != want {
-				t.Errorf("%v: %s has %v, want %v", g, name, global[name], want)
-			}
-		}
-		if (g == export.Shared) != (differ == 8) { // of gate and up one has the larger magnitude
-			t.Errorf("%v: %d matrices have the scale of a partner", g, differ)
-		}
 	}
 }
 
