@@ -80,7 +80,7 @@ func (p *KL) calibratedOn() string {
 	if party.Calibrated == "" {
 		return ""
 	}
-	text := p.label(p.at) + ": " + Clean(party.Calibrated)
+	text := p.label(p.at) + " is calibrated on " + Clean(party.Calibrated)
 	if n := len(party.Fallbacks); n > 0 {
 		text += "; " + thousands(n) + " fell back: " + Clean(party.Fallbacks[0].Tensor) + ": " + Clean(party.Fallbacks[0].Reason)
 	}

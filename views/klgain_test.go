@@ -92,7 +92,7 @@ func TestKLSaysWhatItWasCalibratedOn(t *testing.T) {
 	p := klCalibrated(t, termenv.Ascii)
 	p.SetSize(198, 35)
 	hit(p, "down")
-	if text := p.View(); !strings.Contains(text, "int4-g128+gptq: calibrated on demo-calib, 98,304 tokens, sha256 5f1c09aa; 1 fell back: layers.2.mlp.experts.8.down_proj: no token") {
+	if text := p.View(); !strings.Contains(text, "int4-g128+gptq is calibrated on calib (demo): 98304 tokens in 256 chunks, sha256 6a0bac2e91e3; 1 fell back: layers.2.mlp.experts.8.down_proj: no token") {
 		t.Error(text)
 	}
 }

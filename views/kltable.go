@@ -203,6 +203,9 @@ func (p *KL) state(c int) string {
 			return th.Bad.Render("✗ " + Clean(g.Name))
 		}
 	}
+	if p.rows.party(c).Added {
+		return th.Dim.Render("added")
+	}
 	if n := len(p.rows.party(c).Fallbacks); n > 0 {
 		return th.Warn.Render(stateGlyphs[FellBack] + " " + thousands(n) + " fell back")
 	}
