@@ -49,6 +49,7 @@ type page struct {
 	Alerts         []string
 	Verdicts       []verdict
 	Glance         table
+	Calibrated     []table
 	KL             []table
 	Maps           []mapFigure
 	Grid           string // what the maps leave out
@@ -108,7 +109,7 @@ func (r *Report) page() *page {
 	n := new(ids)
 	p := &page{
 		Policy: policy(), Style: template.CSS(styleCSS), Script: template.JS(scriptJS),
-		Title: r.title(), Summary: r.Meta.Summary, Glance: r.glance(), KL: r.kl(), Worst: r.worst(), Notes: r.noted(), Receipt: r.receipt(),
+		Title: r.title(), Summary: r.Meta.Summary, Glance: r.glance(), Calibrated: r.calibrated(), KL: r.kl(), Worst: r.worst(), Notes: r.noted(), Receipt: r.receipt(),
 	}
 	for c := range classes {
 		p.Legend = append(p.Legend, c)
