@@ -2,12 +2,15 @@ package calibrate
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"quantscope/analysis/candidate"
+	"quantscope/analysis/model"
 	"quantscope/kernels"
 	"quantscope/quant/export"
+	"quantscope/quant/topology"
 )
 
 // TestGlobals: what servers fuse has one global scale, as exports have it, or each
@@ -121,6 +124,49 @@ func TestEveryMethod(t *testing.T) {
 		}})
 		if out.Calibrated != 12 || out.Gate() != nil || out.All.Out2 >= out.All.BaseOut2 {
 			t.Errorf("%s: %d calibrated, %v, output error %v of %v", v, out.Calibrated, out.Gate(), out.All.Out2, out.All.BaseOut2)
+		}
+	}
+}
+
+// TestKept: what is stored in a type that cannot be quantized stays as it is, what the
+// pass does not read stays at the baseline; both are told, kept in the folder without
+// or with codes, and read back.
+func TestKept(t *testing.T) {
+	ref := demoReference(t)
+	top := *ref.Topology
+	top.Tensors = slices.Clone(top.Tensors)
+	s := setup(t, ref, "int4-g128+gptq", `re:model\.layers\.1\.mlp\.experts\.[0-2]\.`, 4)
+	const stored = "model.layers.1.mlp.experts.1.up_proj.weight"
+	for i := range top.Tensors {
+		if top.Tensors[i].Name == stored {
+			top.Tensors[i].DType = "F8_E4M3"
+		}
+	}
+	s.Reference = candidate.Of(candidate.Candidate{Label: "x", Topology: &top, Arch: ref.Arch, TokenizerID: ref.TokenizerID, Identity: "x"}, func() (model.Source, error) { return ref.Source() }, nil)
+	s.Matrices = slices.Clone(s.Matrices)
+	unread := &s.Matrices[len(s.Matrices)-1]
+	unread.Role.Kind, unread.Role.Expert, unread.Role.Projection = topology.Router, -1, "" // the router, under another layer's kind
+	unread.Role.Layer, unread.Role.MTP = 5, false
+	unread.Rows, unread.Cols = 16, 128
+	dir := t.TempDir()
+	for range 2 {
+		out := into(t, s, dir, Sink{Matrix: func(r Result) error {
+			if r.Codes.Name == stored && (r.Codes.Codes != nil || r.Source.Data != nil || r.Tap.Elements != 0 || !math.IsNaN(float64(r.Trade.Rel2))) {
+				t.Errorf("%+v", r.Trade)
+			}
+			return nil
+		}})
+		if len(out.Fallbacks) != 2 || out.Calibrated != 7 || out.FellBack != 128*128+16*128 {
+			t.Fatalf("%+v", out)
+		}
+		for _, f := range out.Fallbacks {
+			as, why := "int4-g128", "the forward pass here does not read it"
+			if s.Matrices[f.Matrix].Name == stored {
+				as, why = "f8_e4m3", "is stored as F8_E4M3; BF16, F16 and F32 can be quantized"
+			}
+			if f.Effective != as || !strings.Contains(f.Reason, why) {
+				t.Errorf("%+v", f)
+			}
 		}
 	}
 }
