@@ -143,6 +143,7 @@ func TestTokenWords(t *testing.T) {
 		100: "3 of 64 experts inactive, 12 below rank; T 98,304 ≥ 128·16/2 = 1,024 needed: met",
 		74:  "3 of 64 experts inactive, 12 below rank; T 98,304 ≥ 128·16/2 needed: met",
 		71:  "3 of 64 experts inactive, 12 below rank; T 98,304 ≥ 1,024 needed: met",
+		58:  "3 of 64 experts inactive, 12 below rank; rank bound met",
 		64:  "3 of 64 experts inactive, 12 below rank; T 98,304 ≥ 1,024: met",
 	} {
 		if got := c.tokenWords(w); got != want {

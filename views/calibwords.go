@@ -88,7 +88,7 @@ func (c *calibTotals) tokenWords(w int) string {
 		return fmt.Sprintf("%s; T %s %s %s: %s", text, thousands(r.Tokens), sign, need, verdict)
 	}
 	formula, need := fmt.Sprintf("%d·%d/%d", r.Inner, r.Experts, r.TopK), thousands(r.Need)
-	return fitting(w, bound(formula+" = "+need+" needed"), bound(formula+" needed"), bound(need+" needed"), bound(need))
+	return fitting(w, bound(formula+" = "+need+" needed"), bound(formula+" needed"), bound(need+" needed"), bound(need), text+"; rank bound "+verdict, text)
 }
 
 // runWords says in w cells how many matrices are calibrated and what became of the
