@@ -130,7 +130,7 @@ func calibrationError(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &small):
-		return environment(fmt.Errorf("%w (--mem says how much it may take)", err))
+		return usage(fmt.Errorf("--mem is too little: %w", err))
 	case errors.Is(err, codes.ErrBusy):
 		return environment(err)
 	case errors.Is(err, sessions.ErrPartCalibrated), errors.Is(err, calibrate.ErrNoText), errors.Is(err, sessions.ErrCorpus):
