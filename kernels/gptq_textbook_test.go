@@ -237,3 +237,18 @@ func TestGPTQIsTheTextbooks(t *testing.T) {
 		compareWithTextbook(t, Best(), c, spec, order, true, 0)
 	}
 }
+
+// M is rounded to f32, and targets are f32: where fewer tokens than columns and a
+// tenth of the usual damping leave a condition of 1e5 and more, codes are still those of
+// f64 but for near ties.
+func TestGPTQIllConditioned(t *testing.T) {
+	c := correlated(rand.New(rand.NewPCG(13, 13)), 40, 256, 90)
+	d, err := Best().Diagnose(c.h, FactorOptions{Damp: 0.001})
+	if err != nil || d.Cond < 1e4 || d.Rank != 90 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	for _, spec := range []Spec{{Format: "int4-g128", Convention: Own}, {Format: "int4-g32-sym", Convention: CT32}, {Format: "nvfp4"}, {Format: "mxfp4", Convention: CT32}} {
+		compareWithTextbook(t, Best(), c, spec, nil, false, 0.001)
+		compareWithTextbook(t, Best(), c, spec, byDiagonal(c.h), true, 0.001)
+	}
+}
