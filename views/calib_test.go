@@ -332,3 +332,22 @@ func TestLogTicks(t *testing.T) {
 		}
 	}
 }
+
+// The tensor's own screen says what ran instead of what was asked for, and what
+// calibration did to it.
+func TestTensorSaysWhatRan(t *testing.T) {
+	s := calibScene(t, viewstest.Calibrated(), termenv.Ascii, "rel_l2")
+	s.SetCursor(slices.IndexFunc(s.State.Tensors, func(x sessions.Tensor) bool { return fellBack(s.Trade(1, x.ID)) }))
+	p := newTensor(s)
+	p.SetSize(198, 55)
+	text := p.View()
+	for _, want := range []string{"↓ int4-g128+gptq ran as int4-g128: no token of the calibration text was routed to it", "ran as", "H rank", "out/baseline"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	s.SetCursor(0)
+	if text := p.View(); !strings.Contains(text, "as asked") || strings.Contains(text, "↓") {
+		t.Error(text)
+	}
+}

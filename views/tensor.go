@@ -74,6 +74,7 @@ func (p *Tensor) Apply(b sessions.Batch) {
 	for i := range b.Records {
 		changed = changed || b.Records[i].Tensor == p.scene.Cursor
 	}
+	changed = changed || len(b.CalibsBegun)+len(b.CalibsDone) > 0
 	if changed {
 		p.version++
 	}
@@ -228,7 +229,23 @@ func (p *Tensor) header(t *sessions.Tensor) []string {
 		th.Title.Render(TruncateMiddle(Clean(t.Name), p.w)),
 		th.Dim.Render(Truncate(facts, p.w)),
 		th.variantLegend(names, ids, p.w),
+		p.insteads(),
 	}
+}
+
+// insteads say under which variants the tensor is not what was asked for, and why.
+func (p *Tensor) insteads() string {
+	s := p.scene
+	var parts []string
+	for v := range s.State.Variants {
+		if text := instead(&s.State.Variants[v], s.Trade(v, s.Cursor)); text != "" {
+			parts = append(parts, Clean(s.State.Variants[v].Name)+" "+text)
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return s.Theme.stateGlyph(FellBack) + " " + s.Theme.Warn.Render(Truncate(strings.Join(parts, "; "), max(p.w-2, 0)))
 }
 
 var kindNames = map[topology.Kind]string{
