@@ -208,6 +208,11 @@ func TestDampingIsRaised(t *testing.T) {
 	if err != nil || d.Lambda != f.Lambda() {
 		t.Errorf("diagnosed under %v, %v", d.Lambda, err)
 	}
+	// Positive definite under its damping, but with a pivot of 0.0048 < λ/2.
+	h.Data[3], h.Data[1] = 1.0076, 1.0076
+	if f, err := Best().Factorize(h, FactorOptions{}); err != nil || f.Raised() != 1 {
+		t.Errorf("a pivot below half of the damping: %v, or not raised once", err)
+	}
 	h.Data[3], h.Data[1] = 3e38, 3e38
 	if _, err := Best().Factorize(h, FactorOptions{}); !errors.Is(err, ErrRange) {
 		t.Errorf("%v, want ErrRange", err)
