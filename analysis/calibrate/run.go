@@ -38,14 +38,15 @@ type Setup struct {
 
 // Job is a Setup that was checked: nothing was computed yet.
 type Job struct {
-	s       Setup
-	base    method.Variant // without what is calibrated
-	targets []target       // as Setup.Matrices
-	units   []unit
-	shared  [][]int // targets that share a global scale
-	budget  Budget
-	beside  int // matrices that are made beside each other
-	rank    RankBound
+	s         Setup
+	base      method.Variant // without what is calibrated
+	targets   []target       // as Setup.Matrices
+	units     []unit
+	shared    [][]int // targets that share a global scale
+	budget    Budget
+	beside    int // matrices that are made beside each other
+	rank      RankBound
+	savedText [][]int32 // the ids that Setup.Saved was measured on, where it has them
 }
 
 // numerics is the version of the arithmetic: codes of another are not gone on with.
@@ -99,6 +100,9 @@ func Prepare(ctx context.Context, s Setup) (*Job, error) {
 		tokens = s.Corpus.Tokens()
 	} else {
 		tokens = s.Saved.Header.Corpus.Tokens
+		if j.savedText, err = s.Saved.Chunks(ctx); err != nil {
+			return nil, err
+		}
 	}
 	j.rank = NewRankBound(s.Reference.Arch, tokens)
 	return j, j.fit()
@@ -263,7 +267,10 @@ func (j *Job) Manifest() codes.Manifest {
 		m.Matrices = append(m.Matrices, s.Matrices[i].Name)
 	}
 	if s.Saved != nil {
-		m.Inputs, m.Corpus = s.Saved.Identity(), codes.Corpus{}
+		m.Inputs = s.Saved.Identity()
+		if len(j.savedText) > 0 { // an importance matrix has no text
+			m.Corpus = s.Saved.Header.Corpus
+		}
 		return m
 	}
 	c := s.Corpus
@@ -273,10 +280,11 @@ func (j *Job) Manifest() codes.Manifest {
 	return m
 }
 
-// chunks are the ids that are kept beside the codes.
+// chunks are the ids that are kept beside the codes, so that evaluation text that
+// is in them can be told.
 func (j *Job) chunks() [][]int32 {
 	if j.s.Saved != nil {
-		return nil
+		return j.savedText
 	}
 	return j.s.Corpus.Chunks
 }

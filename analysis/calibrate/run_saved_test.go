@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -44,8 +45,12 @@ func TestSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := j.Manifest(); m.Inputs != saved.Identity() || m.Corpus.SHA256 != "" {
+	if m := j.Manifest(); m.Inputs != saved.Identity() || m.Corpus != saved.Header.Corpus || m.Corpus.SHA256 == "" {
 		t.Errorf("%+v", m)
+	}
+	// The text stays beside the codes, so that evaluation text in it can be told.
+	if ids, err := out.Store.Chunks(); err != nil || !reflect.DeepEqual(ids, text.Chunks) {
+		t.Errorf("%d chunks, %v", len(ids), err)
 	}
 
 	moments := measureFile(t, ref, text, false)
