@@ -69,6 +69,10 @@ func TestGPTQBits(t *testing.T) {
 					switch {
 					case want.out == nil:
 						want = got
+						again, err := s.TapOf(spec, c.operand(), got.out, got.result.Global, 1)
+						if err != nil || again.SumE2 != got.result.Tap.SumE2 || again.Codes != got.result.Tap.Codes || again.Elements != int64(c.rows*c.cols) {
+							t.Fatalf("%v of %d×%d: %v, or a record of other codes", spec, c.rows, c.cols, err)
+						}
 					case !got.equal(want):
 						t.Fatalf("%s, %d threads: %v of %d×%d: other bits", s.Name, threads, spec, c.rows, c.cols)
 					}
