@@ -213,3 +213,17 @@ func TestMeasureCalibrates(t *testing.T) {
 		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
 	}
 }
+
+// The folder that quantize leaves is measured as it is: its matrices of MTP layers,
+// which the pass does not read, change neither its baseline nor what fell back.
+func TestMeasureCodesOfQuantize(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "codes")
+	if o := command(t, "quantize", "demo", "--variant", "int4-g128+gptq", "--calib-chunks", "12", "--codes", dir, "--session", filepath.Join(t.TempDir(), "q.qscope"), "--allow-fallback"); o.code != exitGood {
+		t.Fatalf("exit %d: %s", o.code, o.err)
+	}
+	d := measureDoc(t, exitGood, "demo", "--candidate", "mine="+dir, "--corpus", "prose", "--chunks", "3", "--session", filepath.Join(t.TempDir(), "m.qscope"), "--allow-fallback")
+	if len(d.Candidates) != 2 || d.Candidates[0].Effective != "int4-g128+gptq" || d.Candidates[1].Candidate != "int4-g128" || !d.Candidates[1].Added || d.Candidates[0].Gain == nil || d.Candidates[0].Gain.Verdict == "equal" ||
+		d.Candidates[0].BitsPerWeight != d.Candidates[1].BitsPerWeight {
+		t.Errorf("%+v", d.Candidates)
+	}
+}
