@@ -114,6 +114,16 @@ func TestTradesFollowTheState(t *testing.T) {
 			t.Fatalf("%s: %+v, want %+v", state.Tensors[id].Name, *tr, want)
 		}
 	}
+	// A state with as many calibrations and layers whose figures differ.
+	other := state.Clone()
+	changed := other.Calibrations[1].Units[0]
+	changed.Matrices = slices.Clone(changed.Matrices)
+	changed.Matrices[0].Out2 = 0.456
+	other.Calibrations[1].Units[0] = changed
+	give(sessions.Batch{Reset: other})
+	if tr := s.Trade(1, changed.Matrices[0].Tensor); tr.Out2 != 0.456 {
+		t.Errorf("out2 %v is of the state before", tr.Out2)
+	}
 	empty := state.Clone()
 	empty.Calibrations = empty.Calibrations[:1]
 	empty.Calibrations[0].Units = nil

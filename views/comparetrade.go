@@ -195,7 +195,7 @@ func tradeChart(th *Theme, l *tradeList, cursor, a, b, w, h int) string {
 // tradeWindow scrolls the rows so that the cursor's is seen.
 func (l *tradeList) tradeWindow(cursor, h int) (from, to, at int) {
 	at = slices.IndexFunc(l.rows, func(r tradeRow) bool { return r.tensor == cursor })
-	room := Table{More: true, Rows: make([][]string, len(l.rows))}.room(h)
+	room := Table{More: true, Left: len(l.rows)}.room(h)
 	from = max(min(at-room/2, len(l.rows)-room), 0)
 	return from, min(from+room, len(l.rows)), at
 }

@@ -91,6 +91,7 @@ func (l *tradeList) update(s *Scene, a, b int) bool {
 	if sideA == tradeNone && sideB == tradeNone {
 		return true
 	}
+	ofA, ofB := s.tradesOf(a), s.tradesOf(b)
 	ratios := make([]float64, 0, len(s.State.Tensors))
 	for t := range s.State.Tensors {
 		if !s.Shown(t) {
@@ -98,8 +99,8 @@ func (l *tradeList) update(s *Scene, a, b int) bool {
 		}
 		r := tradeRow{tensor: t}
 		var fellA, fellB bool
-		r.relA, r.outA, fellA = s.tradeFigures(sideA, a, b, t)
-		r.relB, r.outB, fellB = s.tradeFigures(sideB, b, a, t)
+		r.relA, r.outA, fellA = s.tradeFigures(sideA, a, ofA, ofB, t)
+		r.relB, r.outB, fellB = s.tradeFigures(sideB, b, ofB, ofA, t)
 		if fellA || fellB {
 			l.fell++
 		}
@@ -166,15 +167,15 @@ func (l *tradeList) sort() {
 }
 
 // tradeFigures are a tensor's weight and output error under one side, and whether
-// it fell back there.
-func (s *Scene) tradeFigures(side tradeSide, variant, other, tensor int) (rel, out float64, fell bool) {
+// it fell back there; own and other are the trades of both sides.
+func (s *Scene) tradeFigures(side tradeSide, variant int, own, other *variantTrades, tensor int) (rel, out float64, fell bool) {
 	switch side {
 	case tradeOwn:
-		if tr := s.Trade(variant, tensor); tr != nil {
+		if tr := own.of(tensor); tr != nil {
 			return float64(tr.Rel2), float64(tr.Out2), fellBack(tr)
 		}
 	case tradeOfOther:
-		if tr := s.Trade(other, tensor); tr != nil {
+		if tr := other.of(tensor); tr != nil {
 			return float64(tr.BaseRel2), float64(tr.BaseOut2), false
 		}
 	default:
