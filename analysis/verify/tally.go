@@ -154,6 +154,8 @@ func scaleValue(kind string, raw []byte) float32 {
 		return kernels.E4M3ToF32(raw[0])
 	case kind == "e8m0":
 		return kernels.E8M0ToF32(raw[0])
+	case kind == "f16":
+		return kernels.F16ToF32(binary.LittleEndian.Uint16(raw))
 	case len(raw) == 2:
 		return kernels.BF16ToF32(binary.LittleEndian.Uint16(raw))
 	case len(raw) == 4:

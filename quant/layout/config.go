@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"quantscope/kernels"
@@ -23,6 +24,9 @@ const (
 	CompressedTensors = "compressed-tensors"
 	FP8               = "fp8"   // DeepSeek's own: E4M3 with weight_scale_inv
 	MXFP4             = "mxfp4" // gpt-oss: blocks and scales
+	GPTQ              = "gptq"  // AutoGPTQ and GPTQModel: codes in words along the inputs
+	AWQ               = "awq"   // AutoAWQ's GEMM: codes in words along the outputs
+	Marlin            = "marlin"
 	Quantscope        = "quantscope"
 )
 
@@ -39,6 +43,7 @@ type config struct {
 	groups  []configGroup
 	entries []Entry
 	block   block // weight_block_size
+	words   wordArgs
 }
 
 // Receipt is what quantscope writes into the config of its exports: how the
@@ -117,8 +122,10 @@ type quantJSON struct {
 	Block      block                      `json:"weight_block_size"`
 	Receipt    Receipt                    `json:"quantscope"`
 
-	// Of quantscope's own layout, which has one group.
-	Version   int      `json:"version"`
+	wordsJSON
+
+	// Of quantscope's own layout, which has one group; bits and groups of GPTQ and
+	// AWQ too.
 	Targets   []string `json:"targets"`
 	Bits      int      `json:"bits"`
 	GroupSize *int     `json:"group_size"`
@@ -156,6 +163,15 @@ func readConfigs(ck *checkpoint.Checkpoint) (declared, other *config, err error)
 			}
 		}
 	}
+	if side, ok := ck.SideFile(gptqFile); ok && declared == nil {
+		text, err := side.Read()
+		if err != nil {
+			return nil, nil, err
+		}
+		if declared, err = parseConfig(gptqFile, text); err != nil {
+			return nil, nil, fail(gptqFile, err)
+		}
+	}
 	if side, ok := ck.SideFile(modelOptFile); ok {
 		text, err := side.Read()
 		if err != nil {
@@ -188,6 +204,9 @@ func parseConfig(file string, raw []byte) (*config, error) {
 	if err := json.Unmarshal(raw, &q); err != nil {
 		return nil, err
 	}
+	if file == gptqFile && q.Method == "" {
+		q.Method = GPTQ
+	}
 	c := &config{file: file, method: q.Method, algo: q.Algo, format: q.Format, receipt: q.Receipt, block: q.Block}
 	names := make([]string, 0, len(q.Groups))
 	for name := range q.Groups {
@@ -199,8 +218,15 @@ func parseConfig(file string, raw []byte) (*config, error) {
 			return nil, fmt.Errorf("config_groups.%s: %w", name, err)
 		}
 	}
-	if c.method == Quantscope && q.Version != ownVersion {
-		return nil, fmt.Errorf("version %d of quantscope's layout: %w (known: %d)", q.Version, kernels.ErrUnsupported, ownVersion)
+	switch c.method {
+	case Quantscope:
+		if v := string(q.Version); v != strconv.Itoa(ownVersion) {
+			return nil, fmt.Errorf("version %.20q of quantscope's layout: %w (known: %d)", v, kernels.ErrUnsupported, ownVersion)
+		}
+	case GPTQ, AWQ, Marlin:
+		if err := c.readWords(&q); err != nil {
+			return nil, err
+		}
 	}
 	if len(q.Targets) > 0 && c.method == Quantscope {
 		c.addTargets("quantization_config", q.Targets, &weightArgs{Bits: q.Bits, Type: "int", GroupSize: q.GroupSize})
@@ -209,8 +235,11 @@ func parseConfig(file string, raw []byte) (*config, error) {
 		c.addLayers(q.Layers)
 	}
 	style := exactOrRegex
-	if c.method == ModelOpt || file == modelOptFile {
+	switch {
+	case c.method == ModelOpt || file == modelOptFile:
 		style = wildcards
+	case c.method == AWQ:
+		style = anywhere
 	}
 	for _, list := range []struct {
 		section string

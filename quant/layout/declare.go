@@ -24,8 +24,10 @@ func newMatchIndex(entries []Entry) *matchIndex {
 		e := &entries[i]
 		switch {
 		case e.Unread != "":
-		case e.Pattern == linear:
+		case e.Pattern == linear && e.override == nil:
 			ix.linear = append(ix.linear, i)
+		case e.style == anywhere:
+			ix.others = append(ix.others, i)
 		case e.matcher == nil || e.style == wildcards && !strings.ContainsAny(e.Pattern, `*?[\`) && !strings.HasPrefix(e.Pattern, "re:"):
 			ix.exact[e.Pattern] = append(ix.exact[e.Pattern], i)
 		default:
@@ -97,6 +99,7 @@ type coverage struct {
 	group   *configGroup // nil where nothing targets it
 	implied bool         // the method quantizes every Linear
 	ignore  *Entry
+	dynamic *Entry // of the patterns of dynamic the one that decides
 }
 
 // cover asks a config about a module. Of several groups that target it the one
@@ -108,6 +111,14 @@ func (c *config) cover(matched []int, isLinear bool) coverage {
 	closest, pattern := 0, ""
 	for _, i := range matched {
 		e := &c.entries[i]
+		if e.override != nil {
+			if v.dynamic != nil {
+				continue
+			}
+			if v.dynamic = e; !e.override.skips {
+				continue
+			}
+		}
 		if !e.Targets() {
 			if v.ignore == nil {
 				v.ignore = e

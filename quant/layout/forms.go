@@ -26,15 +26,16 @@ type need struct {
 }
 
 var (
-	u8    = []checkpoint.DType{checkpoint.U8}
-	i32   = []checkpoint.DType{checkpoint.I32}
-	i64   = []checkpoint.DType{checkpoint.I64}
-	e4m3  = []checkpoint.DType{checkpoint.F8E4M3}
-	f32   = []checkpoint.DType{checkpoint.F32}
-	bf16  = []checkpoint.DType{checkpoint.BF16}
-	wide  = []checkpoint.DType{checkpoint.F32, checkpoint.BF16}
-	tiled = []checkpoint.DType{checkpoint.F32, checkpoint.F8E8M0}
-	power = []checkpoint.DType{checkpoint.U8, checkpoint.F8E8M0}
+	u8     = []checkpoint.DType{checkpoint.U8}
+	i32    = []checkpoint.DType{checkpoint.I32}
+	i64    = []checkpoint.DType{checkpoint.I64}
+	e4m3   = []checkpoint.DType{checkpoint.F8E4M3}
+	f32    = []checkpoint.DType{checkpoint.F32}
+	bf16   = []checkpoint.DType{checkpoint.BF16}
+	wide   = []checkpoint.DType{checkpoint.F32, checkpoint.BF16}
+	tiled  = []checkpoint.DType{checkpoint.F32, checkpoint.F8E8M0}
+	power  = []checkpoint.DType{checkpoint.U8, checkpoint.F8E8M0}
+	halves = []checkpoint.DType{checkpoint.F16, checkpoint.BF16, checkpoint.F32}
 )
 
 // forms is the table. No two rows fit the same tensors.
@@ -46,6 +47,8 @@ var forms = []form{
 	{"", "fp8", []need{{"weight", e4m3}, {"weight_scale", wide}}, buildFP8}, // ModelOpt and compressed-tensors
 	{FP8, "fp8 in tiles", []need{{"weight", e4m3}, {"weight_scale_inv", tiled}}, buildTiles},
 	{CompressedTensors, "int4", []need{{"weight_packed", i32}, {"weight_scale", wide}, {"weight_shape", i64}}, buildWords},
+	{"", "packed integers", []need{{"qweight", i32}, {"qzeros", i32}, {"scales", halves}}, buildPacked}, // GPTQ and AWQ
+	{Marlin, "int4", []need{{"B", i32}, {"s", halves}}, buildMarlin},
 	{Quantscope, "int4", []need{{"weight_packed", u8}, {"weight_scale", bf16}, {"weight_min", bf16}}, buildOwn},
 }
 
@@ -64,7 +67,7 @@ func knownForms() string {
 // marks are the parameters that only quantized modules have.
 var marks = []string{
 	"weight_packed", "weight_scale", "weight_scale_2", "weight_scale_inv", "weight_global_scale", "weight_zero_point", "weight_shape", "weight_min", "weight_g_idx",
-	"qweight", "qzeros", "scales", "blocks",
+	"qweight", "qzeros", "scales", "blocks", "B",
 }
 
 // recognize finds the form of a group. quantized says that the group is of a
@@ -118,11 +121,16 @@ const maxExperts = 4096
 // start makes the modules of a group, one for each expert of a fused tensor,
 // with their codes.
 func (o *opener) start(f *form, g *group, s shape, cols int64, spec kernels.Spec) ([]Module, error) {
-	codes := g.params[f.needs[0].param]
 	format, err := kernels.FormatByName(spec.Format)
 	if err != nil {
 		return nil, err
 	}
+	return o.startFormat(f, g, s, cols, spec, format)
+}
+
+// startFormat is start of a format that is in no table.
+func (o *opener) startFormat(f *form, g *group, s shape, cols int64, spec kernels.Spec, format kernels.Format) ([]Module, error) {
+	codes := g.params[f.needs[0].param]
 	if s.experts > maxExperts || s.rows > math.MaxInt32 || cols > math.MaxInt32 {
 		return nil, fmt.Errorf("%d experts of %d×%d are too many", s.experts, s.rows, cols)
 	}

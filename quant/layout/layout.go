@@ -2,8 +2,8 @@
 // quantized, in which format, under which tensors, and what its config says of
 // them.
 //
-// Promises: headers decide, and only scales of one number are read before
-// weights are asked for. A module is what its own tensors show, by their names,
+// Promises: headers decide, and only scales of one number, and the first zero
+// points of GPTQ, are read before weights are asked for. A module is what its own tensors show, by their names,
 // dtypes and shapes together; the config is held against that, and what neither
 // can tell is listed with the reason, never guessed. Decoding is by the layout's
 // own formula, bit for bit, in ranges of rows, so that memory is what the caller
@@ -36,6 +36,9 @@ type Layout struct {
 	// Unread are tensors of modules that are quantized and not in Modules. A
 	// finding says why, one for all of those that have the same tensors.
 	Unread map[string]bool
+	// ZeroPoints is how those of GPTQ are read where an option says so and the label
+	// does not; "" elsewhere.
+	ZeroPoints ZeroPoints
 
 	byName map[string]int
 }
@@ -61,6 +64,7 @@ type Module struct {
 	zeros  bool // mins are zero points, packed along the outputs
 	tileR  int  // rows and columns of a tile, where the format has tiles
 	tileC  int
+	packed *packed // of GPTQ and AWQ
 }
 
 // Field is a stored tensor, or an expert's part of it, that belongs to a module.
@@ -89,17 +93,24 @@ const (
 	UnreadPattern    = "pattern-unread"    // a pattern that cannot be held against names here
 	Incomplete       = "module-incomplete" // a field is missing, or of the wrong shape
 	UnknownForm      = "form-unknown"      // quantized in a way that is not known here
+	Mislabelled      = "zero-points-mislabelled"
+	NoGroupIndex     = "g-idx-missing"
 )
 
 // Open finds the quantized modules of a checkpoint. model is its topology. A
 // config that cannot be read is an error; what is merely wrong is in Findings.
 func Open(ck *checkpoint.Checkpoint, model *topology.Model) (*Layout, error) {
+	return OpenWith(ck, model, Options{})
+}
+
+// OpenWith is Open with options.
+func OpenWith(ck *checkpoint.Checkpoint, model *topology.Model, options Options) (*Layout, error) {
 	declared, other, err := readConfigs(ck)
 	if err != nil {
 		return nil, err
 	}
 	l := &Layout{Method: declared.method, File: declared.file, Receipt: declared.receipt, Unread: map[string]bool{}, byName: map[string]int{}}
-	o := &opener{Layout: l, ck: ck, model: model, config: declared, index: newMatchIndex(declared.entries)}
+	o := &opener{Layout: l, options: options, alike: map[string]int{}, more: map[int]int{}, ck: ck, model: model, config: declared, index: newMatchIndex(declared.entries)}
 	o.gather()
 	o.modules()
 	o.declare()
@@ -121,6 +132,10 @@ func (l *Layout) Lookup(name string) (*Module, bool) {
 // opener is the work of one Open.
 type opener struct {
 	*Layout
+	options Options
+	alike   map[string]int // findings that stand for several modules, by ID and what they say
+	more    map[int]int    // and how many modules there are beside their own
+
 	ck     *checkpoint.Checkpoint
 	model  *topology.Model
 	config *config
@@ -166,8 +181,6 @@ func (o *opener) findf(id string, t *checkpoint.Tensor, format string, args ...a
 
 // modules recognizes what is quantized.
 func (o *opener) modules() {
-	alike := map[string]int{} // unknown forms by their tensors: index of the finding
-	more := map[int]int{}     // and how many modules there are beside its own
 	for i := range o.groups {
 		g := &o.groups[i]
 		f, quantized := recognize(g)
@@ -177,12 +190,7 @@ func (o *opener) modules() {
 		if f == nil {
 			o.unread(g)
 			has := strings.Join(g.paramList(), ", ")
-			if k, ok := alike[has]; ok {
-				more[k]++
-				continue
-			}
-			alike[has] = len(o.Findings)
-			o.findf(UnknownForm, g.first, "quantized in a way that is not known here: has %s (known: %s)", has, knownForms())
+			o.repeat(UnknownForm, g.first, has, "quantized in a way that is not known here: has %s (known: %s)", has, knownForms())
 			continue
 		}
 		found, err := f.build(o, f, g)
@@ -192,6 +200,11 @@ func (o *opener) modules() {
 				id = UnknownForm
 			}
 			o.unread(g)
+			var label *mislabelled
+			if errors.As(err, &label) {
+				o.repeat(Mislabelled, g.params["qzeros"], label.say, "%s", label.say)
+				continue
+			}
 			o.findf(id, g.first, "is %s: %v", f.name, err)
 			continue
 		}
@@ -200,9 +213,21 @@ func (o *opener) modules() {
 			o.Modules = append(o.Modules, m)
 		}
 	}
-	for k, n := range more {
+	for k, n := range o.more {
 		o.Findings[k].Message += fmt.Sprintf("; so are %d more modules", n)
 	}
+}
+
+// repeat adds a finding that is said once for all modules of which the same is to
+// be said.
+func (o *opener) repeat(id string, t *checkpoint.Tensor, same, format string, args ...any) {
+	same = id + " " + same
+	if k, ok := o.alike[same]; ok {
+		o.more[k]++
+		return
+	}
+	o.alike[same] = len(o.Findings)
+	o.findf(id, t, format, args...)
 }
 
 // unread notes the tensors of a group that no module has.
@@ -231,6 +256,10 @@ var fieldParams = []string{
 	"qweight", "qzeros", "scales", "g_idx", "blocks", "q_scale", "k_scale", "v_scale",
 }
 
+// marlinParams are what older tools call the fields of a projection that is
+// repacked for one kernel. Elsewhere the names may be anything's.
+var marlinParams = []string{"B", "s", "workspace"}
+
 // cacheParams are scales of activations that attention keeps or multiplies, on
 // the block or on a projection. They are no part of a weight.
 var cacheParams = []string{"q_scale", "k_scale", "v_scale"}
@@ -249,7 +278,7 @@ var fusedParams = []string{"blocks", "scales", "bias"}
 // without a suffix has the parameter weight.
 func Split(name string) (module, param string) {
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
-		if slices.Contains(fieldParams, name[i+1:]) {
+		if slices.Contains(fieldParams, name[i+1:]) || slices.Contains(marlinParams, name[i+1:]) && strings.HasSuffix(name[:i], "_proj") {
 			return name[:i], name[i+1:]
 		}
 	}

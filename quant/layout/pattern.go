@@ -15,6 +15,8 @@ type Entry struct {
 	Matches int    // modules of the checkpoint that it matches
 	Unread  string // why it cannot be held against names, "" where it can
 
+	override *override // of a pattern of dynamic
+
 	style   style
 	matcher recipe.Matcher // nil for a class of modules, and where Unread
 }
@@ -25,11 +27,12 @@ type style uint8
 const (
 	exactOrRegex style = iota // compressed-tensors: a whole name, re: from the start of the name, or a class
 	wildcards                 // ModelOpt: fnmatch over the whole name; a module's name covers what is below it
+	anywhere                  // AutoAWQ: anywhere in the name
 )
 
 // Targets says whether the entry names what is quantized, not what is left out.
 func (e *Entry) Targets() bool {
-	return strings.HasSuffix(e.Section, ".targets") || e.Section == "quantized_layers"
+	return e.override != nil && !e.override.skips || strings.HasSuffix(e.Section, ".targets") || e.Section == "quantized_layers"
 }
 
 const linear = "Linear"
@@ -37,7 +40,7 @@ const linear = "Linear"
 func newEntry(file, section, pattern string, s style) Entry {
 	e := Entry{File: file, Section: section, Pattern: pattern, style: s}
 	switch {
-	case pattern == linear:
+	case pattern == linear || s == anywhere:
 	case isClass(pattern):
 		e.Unread = "a class of modules, which names do not show"
 	case s == wildcards || strings.HasPrefix(pattern, "re:"):
@@ -63,10 +66,12 @@ func (e *Entry) match(module string, isLinear bool) bool {
 	switch {
 	case e.Unread != "":
 		return false
-	case e.Pattern == linear:
+	case e.Pattern == linear && e.override == nil:
 		return isLinear
 	case e.Pattern == module:
 		return true
+	case e.style == anywhere:
+		return strings.Contains(module, e.Pattern)
 	case e.matcher == nil:
 		return false
 	case e.matcher.Match(module):

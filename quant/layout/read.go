@@ -24,14 +24,21 @@ type Stored struct {
 	Codes, Scales, Mins []byte
 	Global              float32 // as stored; 0 where the layout has none
 
+	// Groups is the group of each input where a layout keeps that and they do not
+	// follow one another; nil elsewhere.
+	Groups []int32
+
 	words []byte // what is unpacked into Codes or Mins
 }
 
 // RowMultiple is what the first row of a range must be a multiple of: a tile's
 // height, or the outputs whose zero points share a word.
 func (m *Module) RowMultiple() int {
-	if m.zeros {
+	switch {
+	case m.zeros:
 		return 8
+	case m.packed != nil:
+		return m.packed.rowMultiple()
 	}
 	return max(1, m.tileR)
 }
@@ -98,6 +105,10 @@ func (m *Module) checkRows(first, rows int) error {
 func (m *Module) Read(ctx context.Context, s *Stored, first, rows int) error {
 	if err := m.checkRows(first, rows); err != nil {
 		return err
+	}
+	s.Groups = nil
+	if m.packed != nil {
+		return m.readPacked(ctx, s, first, rows)
 	}
 	var err error
 	if s.Global, err = m.Global(ctx); err != nil {
@@ -203,6 +214,9 @@ func (m *Module) Dequantize(ctx context.Context, dst []float32, first int, s *St
 // Decode decodes what Read read.
 func (m *Module) Decode(dst []float32, s *Stored) error {
 	rows := len(dst) / m.Cols
+	if m.packed != nil {
+		return m.Panel(dst, s, 0, rows, 0, m.Cols)
+	}
 	var err error
 	if m.tileR > 0 {
 		err = kernels.DequantizeFP8Tiles(dst, m.Spec.Convention, rows, m.Cols, m.tileR, m.tileC, s.Codes, s.Scales)
@@ -243,6 +257,8 @@ func (m *Module) Steps(s *Stored) []float32 {
 			v = kernels.E4M3ToF32(raw[0])
 		case m.format.Scale == "e8m0":
 			v = kernels.E8M0ToF32(raw[0])
+		case m.format.Scale == "f16":
+			v = kernels.F16ToF32(binary.LittleEndian.Uint16(raw))
 		case size == 2:
 			v = kernels.BF16ToF32(binary.LittleEndian.Uint16(raw))
 		case size == 4:
@@ -260,13 +276,16 @@ func (m *Module) Steps(s *Stored) []float32 {
 	return out
 }
 
-// StepIndex is which of the Steps is that of an element, its row counted from
-// the first that was read.
-func (m *Module) StepIndex(row, col int) int {
+// StepIndex is which of the Steps of what was read is that of an element, its row
+// counted from the first that was read.
+func (m *Module) StepIndex(s *Stored, row, col int) int {
 	switch m.format.Scope {
 	case kernels.ScopeChannel:
 		return row
 	case kernels.ScopeGroup:
+		if s.Groups != nil {
+			return row*m.packed.groups + int(s.Groups[col])
+		}
 		return row*((m.Cols+m.format.Group-1)/m.format.Group) + col/m.format.Group
 	case kernels.ScopeTile:
 		return row/m.tileR*((m.Cols+m.tileC-1)/m.tileC) + col/m.tileC
