@@ -6,6 +6,7 @@ import (
 
 	"quantscope/analysis/model"
 	"quantscope/kernels"
+	"quantscope/quant/layout"
 )
 
 // coded is a matrix in memory as codes and scales, which is decoded in panels.
@@ -20,6 +21,9 @@ type coded struct {
 	codes, scales, mins []byte // as kernels.Sizes has them
 	global              float32
 	tileR, tileC        int // of a format of tiles, else 0
+
+	own    *layout.Module // that decodes what was read by itself; nil elsewhere
+	stored *layout.Stored // what was read of it
 
 	codeRow            int // bytes of a row's codes
 	scaleSize, minSize int // bytes of one
@@ -98,6 +102,9 @@ func (c *coded) panel(dst []float32, row0, rows, col0, cols int) error {
 	if rows == 0 || cols == 0 {
 		return nil
 	}
+	if c.own != nil {
+		return c.ownPanel(dst, row0, rows, col0, cols)
+	}
 	g := gatherPool.Get().(*gathered)
 	defer gatherPool.Put(g)
 	if c.tileR > 0 {
@@ -115,6 +122,19 @@ func (c *coded) panel(dst []float32, row0, rows, col0, cols int) error {
 		mins = c.gather(&g.mins, c.mins, c.perRow*c.minSize, from*c.minSize, n*c.minSize, row0, rows)
 	}
 	return c.set.Dequantize(dst, c.spec, rows, cols, codes, scales, mins, c.global)
+}
+
+// ownPanel decodes a block of a module that does so by itself.
+func (c *coded) ownPanel(dst []float32, row0, rows, col0, cols int) error {
+	if c.step == 1 {
+		return c.own.Panel(dst, c.stored, c.first+row0, rows, col0, cols)
+	}
+	for r := range rows {
+		if err := c.own.Panel(dst[r*cols:][:cols], c.stored, c.first+(row0+r)*c.step, 1, col0, cols); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gather brings bytes from … of rows of a field together, in place where they

@@ -54,6 +54,9 @@ func (n *native) Weight(ctx context.Context, p model.Place) (model.Weight, error
 
 // coded is what was read of rows of a module.
 func (x *opened) coded(m *layout.Module, s *layout.Stored, rows int) (*coded, error) {
+	if m.OwnPanels() {
+		return &coded{set: x.set, rows: rows, cols: m.Cols, step: 1, codes: s.Codes, scales: s.Scales, mins: s.Mins, own: m, stored: s}, nil
+	}
 	tileR, tileC := m.Tile()
 	return newCoded(x.set, m.Spec, rows, m.Cols, tileR, tileC, s.Codes, s.Scales, s.Mins, s.Global)
 }

@@ -3,6 +3,7 @@ package candidate
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -111,7 +112,7 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint,
 	if err != nil {
 		return nil, &checkpoint.FileError{File: path, Reason: "has no forward pass here", Err: err}
 	}
-	lay, err := layout.Open(ck, top)
+	lay, err := layout.OpenWith(ck, top, layout.Options{ZeroPoints: o.ZeroPoints})
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +131,9 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint,
 		Identity: ck.Identity().String(),
 		source:   func() (model.Source, error) { return newNative(x), nil },
 		close:    ck.Close,
+	}
+	if lay.ZeroPoints != "" { // other weights than the same files present by their labels
+		c.Identity = madeOf([]string{c.Identity}, func(w io.Writer) { fmt.Fprint(w, "zero points ", lay.ZeroPoints) })
 	}
 	c.Findings = layoutFindings(lay.Findings)
 	c.readTokenizer(ck)
@@ -198,7 +202,9 @@ func (x *opened) fail(tensor, reason string, err error) error {
 // readable refuses tensors that the pass reads and that are quantized in a way
 // that is not known, or not whole: their values would be guesses.
 func (x *opened) readable() error {
-	bad := func(f *layout.Finding) bool { return f.ID == layout.Incomplete || f.ID == layout.UnknownForm }
+	bad := func(f *layout.Finding) bool {
+		return f.ID == layout.Incomplete || f.ID == layout.UnknownForm || f.ID == layout.Mislabelled && x.layout.Unread[f.Tensor]
+	}
 	for i := range x.ck.Tensors {
 		t := &x.ck.Tensors[i]
 		if !x.layout.Unread[t.Name] || !reads(x.top.Roles[i], x.spec) {
@@ -215,8 +221,11 @@ func (x *opened) readable() error {
 				reason = f.Message
 				break
 			}
-			if f.ID == layout.UnknownForm {
+			switch f.ID {
+			case layout.UnknownForm:
 				reason = "like " + f.Tensor + ", which is " + f.Message
+			case layout.Mislabelled:
+				reason = "like " + f.Tensor + ", which " + f.Message
 			}
 		}
 		return x.fail(t.Name, reason, checkpoint.ErrUnsupported)

@@ -25,7 +25,8 @@ func declared(_ context.Context, c *checkpoint.Checkpoint, m *topology.Model) ([
 	var out []Finding
 	for _, f := range l.Findings {
 		x := Finding{Severity: Error, File: f.File, Tensor: f.Tensor, Message: f.Message, Fix: declaredFix[f.ID]}
-		if f.ID == layout.UnmatchedPattern || f.ID == layout.UnreadPattern {
+		switch f.ID {
+		case layout.UnmatchedPattern, layout.UnreadPattern, layout.NoGroupIndex:
 			x.Severity = Warning
 		}
 		out = append(out, x)
@@ -44,4 +45,6 @@ var declaredFix = map[string]string{
 	layout.UnreadPattern:    "write the pattern so that it can be held against names",
 	layout.Incomplete:       "write the module again: a part of it is missing or has another shape",
 	layout.UnknownForm:      "nothing here can read it; see the known forms in the message",
+	layout.Mislabelled:      "write the checkpoint_format that the zero points are stored in",
+	layout.NoGroupIndex:     "write g_idx: some servers read it whatever desc_act says",
 }

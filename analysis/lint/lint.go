@@ -45,6 +45,7 @@ func Rules() []Rule {
 		{"structure", "the tensors are those that the config declares", structure},
 		{"scale-nonfinite", "no scale is NaN or infinite", scaleNonFinite},
 		{"quantization", "the quantization config says what is stored, and where two say it they agree", declared},
+		{"groups", "GPTQ's inputs are in groups that there are, and its zero points are what readers agree on", groups},
 		{"globals-differ", "matrices that servers fuse have one second-level scale", globalsDiffer},
 	}
 }
