@@ -80,7 +80,7 @@ func run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s\nMade by `.ci/tables/run` at commit %s on %s.\n", intro, commit(), processor())
+	fmt.Fprintf(w, "%s\nMade by the commands of `.ci/tables/run` at commit %s on %s.\n", intro, commit(), processor())
 	for _, m := range models {
 		if err := table(w, dir, m.name, m.title, m.about); err != nil {
 			return err
@@ -119,9 +119,11 @@ func table(w io.Writer, dir, name, title, about string) error {
 		fmt.Fprintf(w, "| %s | %.2f | %s | %s | %s | %s | %s | %.4f | %.3f | %s | %s |\n",
 			r.Candidate, r.Bits, figure(r.KL), figure(r.Err), figure(r.Median), figure(r.P99), figure(r.Max), r.Top1, r.PPL, gain, against)
 	}
+	fmt.Fprintf(w, "\nThe reference's perplexity is %.3f", d.RefPPL)
 	if d.Floor != nil {
-		fmt.Fprintf(w, "\nThe ruler's floor is %s; the reference's perplexity %.3f. %d positions of", figure(d.Floor.KL), d.RefPPL, d.Positions)
+		fmt.Fprintf(w, ", the ruler's floor %s", figure(d.Floor.KL))
 	}
+	fmt.Fprintf(w, ". %d positions of", d.Positions)
 	for i, c := range d.Corpora {
 		if i > 0 {
 			fmt.Fprint(w, ",")
@@ -156,6 +158,12 @@ func trades(w io.Writer, dir string) error {
 		s, err := codes.Open(f)
 		if err != nil {
 			return err
+		}
+		if !s.Whole() { // broken off
+			if err := s.Close(); err != nil {
+				return err
+			}
+			continue
 		}
 		m := s.Manifest()
 		var n, changed, all float64
