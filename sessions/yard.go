@@ -5,6 +5,7 @@ import (
 
 	"quantscope/analysis/yardstick"
 	"quantscope/kernels"
+	"quantscope/quant/layout"
 )
 
 // Yard is one measurement of KL divergence that a session holds: what is
@@ -60,7 +61,8 @@ type MeasureRequest struct {
 	HeadFrom   string   // spec: of each candidate also one with this one's head
 	BodyFrom   string   // spec: of each candidate also one with this one's embedding and layers
 	AsStored   bool     // do not undo orders of rows that differ from the reference's
-	Attribute  bool     // of each candidate also those that have one group of tensors of it alone
+	ZeroPoints layout.ZeroPoints
+	Attribute  bool // of each candidate also those that have one group of tensors of it alone
 	Targets    string
 	Calib      []string // what candidates were calibrated on, and calibrated variants are: text that is in a corpus too is refused
 	Codes      string   // folder that keeps the codes of calibrated variants; "": the usual one
