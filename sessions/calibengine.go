@@ -72,11 +72,12 @@ func (e *engine) nextCalibrated() int {
 }
 
 // prepareCalibs makes the calibrated variants of a session ready that are to be
-// made, so that what is wrong with them is said before anything is computed.
+// made, so that what is wrong with them is said before anything is computed. One that
+// is there already is held against what is asked for now.
 func prepareCalibs(ctx context.Context, job *Job, s *opened, env note) (ready map[string]preparedCalib, err error) {
 	ready = map[string]preparedCalib{}
 	for v, q := range s.variants {
-		if !q.Calibrated || !pending(job, s.st, v, q.Variant.Name) {
+		if !q.Calibrated || !job.asksCalib && !pending(job, s.st, v, q.Variant.Name) {
 			continue
 		}
 		var prior *Calibration

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"quantscope/analysis/calibrate"
 	"quantscope/analysis/candidate"
@@ -108,6 +109,9 @@ func (j *jobCalibrator) found(s *calibrate.Setup, p *readyCalib) (*codes.Manifes
 	s.Only, s.Damp = orList(s.Only, m.Only), cmp.Or(s.Damp, m.Damp)
 	if o := &j.o.Calibration; o.Corpus != "" || o.File != "" || m.Inputs != InputsSequential {
 		return &m, nil
+	} else if o.Chunk > 0 || o.Chunks > 0 { // the same text, which may now be cut otherwise
+		p.text = textOf(m.Corpus.Name, m.Corpus.Source)
+		return &m, nil
 	}
 	ids, err := store.Chunks()
 	if err != nil {
@@ -141,16 +145,14 @@ func (j *jobCalibrator) inputs(ctx context.Context, s *calibrate.Setup, p *ready
 	if p.ref.Arch != nil {
 		co.Vocab = p.ref.Arch.Vocab
 	}
-	name := o.Corpus
-	if name == "" && w.prior != nil && w.prior.Setup.CorpusSource != "" && !corpus.Embedded(w.prior.Setup.CorpusSource) {
-		name = w.prior.Setup.CorpusSource
+	name := cmp.Or(o.Corpus, p.text)
+	if name == "" && w.prior != nil {
+		name = textOf(w.prior.Setup.Corpus, w.prior.Setup.CorpusSource)
 	}
-	if name == "" {
-		name = demo.Calibration
-	}
+	name = cmp.Or(name, demo.Calibration)
 	list, err := corpus.Load(ctx, name, co)
 	switch {
-	case err != nil && o.Corpus == "" && ctx.Err() == nil && name == demo.Calibration:
+	case errors.Is(err, corpus.ErrNotDemo) && o.Corpus == "":
 		return fmt.Errorf("variant %s %w: none is named (--calib FILE), and the embedded one is of the demo's tokenizer, which %s does not have", w.variant, calibrate.ErrNoText, p.ref.Label)
 	case err != nil && p.ref.Tokenizer == nil && p.ref.TokenizerErr != nil:
 		return fmt.Errorf("%w (the checkpoint's tokenizer: %w)", err, p.ref.TokenizerErr)
@@ -163,6 +165,16 @@ func (j *jobCalibrator) inputs(ctx context.Context, s *calibrate.Setup, p *ready
 	return nil
 }
 
+// textOf is what loads a text again that is called so and comes from there; "" where
+// nothing is known of it.
+func textOf(name, source string) string {
+	if corpus.Embedded(source) {
+		return name
+	}
+	file, _, _ := strings.Cut(source, "#") // one of several in a file
+	return file
+}
+
 // calibNote is something that a person should know of a calibration.
 type calibNote struct{ message, code string }
 
@@ -171,6 +183,7 @@ type readyCalib struct {
 	want  calibWant
 	ref   *candidate.Candidate
 	saved *calibrate.File // nil without one
+	text  string          // that codes were made by, where it is to be read again
 	job   *calibrate.Job
 	of    CalibrationSetup
 	said  []calibNote

@@ -12,3 +12,8 @@ type CalibrationOptions struct {
 	// FromCodes: the folder must be there; what is in it is not made again.
 	FromCodes bool
 }
+
+// asks says whether anything of what decides a calibrated variant was given.
+func (o *CalibrationOptions) asks() bool {
+	return o.Corpus != "" || o.Chunk > 0 || o.Chunks > 0 || o.File != "" || o.Only != nil || o.Damp != 0
+}

@@ -25,6 +25,7 @@ type Job struct {
 	export *exporting // nil: nothing is written but the session
 
 	calibrator calibrator // nil: calibrated variants cannot be made
+	asksCalib  bool       // the options say how calibrated variants are to be made
 }
 
 // tensorOf is the tensor that a matrix of a calibrated run is.

@@ -106,6 +106,7 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 		Parse: func(name string) (Quantizer, error) { return parseVariant(name, o) },
 	}
 	job.calibrator = &jobCalibrator{o: o, targets: sel.Description, matrices: whole.matrices}
+	job.asksCalib = o.Calibration.asks()
 	if o.Part.Of > 0 {
 		job.part = &partJSON{K: o.Part.K, Of: o.Part.Of, First: first, Whole: len(whole.matrices)}
 	}

@@ -82,6 +82,9 @@ func Prepare(ctx context.Context, s Setup) (*Job, error) {
 	if s.Damp == 0 {
 		s.Damp = defaultDamp
 	}
+	if len(s.Only) > 1 { // a set: neither order nor repetition changes anything
+		s.Only = slices.Compact(slices.Sorted(slices.Values(s.Only)))
+	}
 	if err := s.check(); err != nil {
 		return nil, err
 	}

@@ -90,6 +90,10 @@ func Embedded(name string) bool {
 // Known are the names of the embedded corpora.
 func Known() []string { return slices.Clone(demoOrder) }
 
+// ErrNotDemo is wrapped where an embedded corpus is asked for and the model's tokenizer
+// is not the demo's.
+var ErrNotDemo = errors.New("holds ids of the demo's tokenizer, and this model has another: name a text or a file of ids")
+
 // fromDemo hands out embedded corpora to whoever has the demo's tokenizer.
 func fromDemo(name string, o Options) ([]*Corpus, error) {
 	all, err := Demo()
@@ -97,7 +101,7 @@ func fromDemo(name string, o Options) ([]*Corpus, error) {
 		return nil, err
 	}
 	if o.Tokenizer == nil || o.Tokenizer.Behaviour() != all[0].Behaviour {
-		return nil, fmt.Errorf("corpus: %s holds ids of the demo's tokenizer, and this model has another: name a text or a file of ids", name)
+		return nil, fmt.Errorf("corpus: %s %w", name, ErrNotDemo)
 	}
 	var out []*Corpus
 	for _, c := range all {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -106,7 +107,7 @@ func (f *calibFlags) check(o *sessions.Options, variants []method.Variant) error
 		return usage(errors.New("--calib and --calibration exclude each other: the latter was measured on a text already"))
 	case c.Chunk < 0 || c.Chunks < 0:
 		return usage(errors.New("--calib-chunk and --calib-chunks count tokens and chunks: none is negative"))
-	case math.IsNaN(c.Damp) || c.Damp < 0 || c.Damp > 1:
+	case math.IsNaN(c.Damp) || c.Damp < 0 || c.Damp > 1 || c.Damp == 0 && slices.Contains(f.given, "damp"):
 		return usage(fmt.Errorf("--damp %v: it is a share of the diagonal's mean, above 0 and up to 1", c.Damp))
 	}
 	for _, name := range strings.Split(f.only, ",") {

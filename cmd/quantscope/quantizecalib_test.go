@@ -69,6 +69,8 @@ func TestQuantizeCalibrated(t *testing.T) {
 		"no calibrated one": {[]string{"--variant", "nvfp4", "--calib", "calib"}, exitUsage, "--calib is for calibrated variants"},
 		"two, one folder":   {[]string{"--variant", "nvfp4+gptq,int4-g128+gptq", "--codes", dir}, exitUsage, "--codes names the folder of one calibrated variant"},
 		"moments and text":  {[]string{"--variant", "nvfp4+gptq", "--calib", "calib", "--calibration", "x"}, exitUsage, "exclude each other"},
+		"no damping":        {[]string{"--variant", "nvfp4+gptq", "--damp", "0"}, exitUsage, "--damp 0: it is a share"},
+		"a chunk of one":    {[]string{"--variant", "nvfp4+gptq", "--calib-chunk", "1"}, exitUsage, "a chunk of 1 tokens"},
 		"too much damping":  {[]string{"--variant", "nvfp4+gptq", "--damp", "1.5"}, exitUsage, "--damp 1.5"},
 		"a projection":      {[]string{"--variant", "nvfp4+gptq", "--calibrate", "gate,,up"}, exitUsage, "empty name"},
 		"an unknown one":    {[]string{"--variant", "nvfp4+gptq", "--calibrate", "gates"}, exitUsage, "gates"},
@@ -157,4 +159,41 @@ func TestCalibrationKeysAreDocumented(t *testing.T) {
 		}
 	}
 	check(text)
+}
+
+// What a session holds of a calibrated variant is not passed off as what is asked for
+// now, whether the variant is finished or its codes alone are left.
+func TestCalibratedOtherwiseIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	session := filepath.Join(dir, "run.qscope")
+	base := []string{"quantize", "demo", "--targets", "*layers.1.mlp.experts.[0-1].*", "--variant", "int4-g128+gptq", "--session", session, "--allow-fallback"}
+	if o := command(t, append(base, "--calib-chunks", "4", "--calibrate", "up,gate")...); o.code != exitGood {
+		t.Fatalf("%+v", o)
+	}
+	again := func() {
+		t.Helper()
+		for want, args := range map[string][]string{
+			"damping was 0.01 and is now 0.5": {"--damp", "0.5"},
+			"of 3 chunks and 1152 tokens":     {"--calib-chunks", "3"},
+			"corpus was":                      {"--calib", "prose"},
+			"calibrated projections was":      {"--calibrate", "gate"},
+			"no matrix is one":                {"--calibrate", "gates"},
+			"gone":                            {"--calibration", filepath.Join(dir, "gone")},
+		} {
+			o := command(t, append(base, args...)...)
+			if o.code == exitGood || o.out != "" || !strings.Contains(o.err, want) {
+				t.Errorf("%v: exit %d: %s", args, o.code, o.err)
+			}
+		}
+		for _, args := range [][]string{nil, {"--calib-chunks", "4"}, {"--calib", "calib", "--calib-chunks", "4", "--damp", "0.01", "--calibrate", "gate, up,gate"}} {
+			if o := command(t, append(base, args...)...); o.code != exitGood || !strings.Contains(o.out, "on 1536 tokens of calib") {
+				t.Errorf("%v: exit %d: %s", args, o.code, o.err)
+			}
+		}
+	}
+	again()
+	if err := os.Remove(session); err != nil {
+		t.Fatal(err)
+	}
+	again()
 }
