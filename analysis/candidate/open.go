@@ -218,8 +218,7 @@ func (x *opened) readable() error {
 				continue
 			}
 			if of, _ := layout.Split(f.Tensor); of == module {
-				reason = f.Message
-				break
+				return x.fail(f.Tensor, f.Message, checkpoint.ErrUnsupported)
 			}
 			switch f.ID {
 			case layout.UnknownForm:

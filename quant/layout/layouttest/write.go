@@ -108,9 +108,9 @@ func write(t testing.TB, dir string, ck *checkpoint.Checkpoint, tensors []tensor
 		t.Fatal(err)
 	}
 	files := map[string][]byte{"config.json": ck.ConfigJSON()}
-	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
-		if side, ok := ck.SideFile(name); ok {
-			if files[name], err = side.Read(); err != nil {
+	for _, side := range ck.Side {
+		if strings.HasSuffix(side.Name, ".json") && !strings.HasSuffix(side.Name, ".index.json") {
+			if files[side.Name], err = side.Read(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -133,11 +133,13 @@ func Configure(t testing.TB, dir string, quant map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var config map[string]any
+	var config map[string]json.RawMessage // numbers stay as they are written
 	if err := json.Unmarshal(text, &config); err != nil {
 		t.Fatal(err)
 	}
-	config["quantization_config"] = quant
+	if config["quantization_config"], err = json.Marshal(quant); err != nil {
+		t.Fatal(err)
+	}
 	if text, err = json.Marshal(config); err != nil {
 		t.Fatal(err)
 	}
