@@ -15,6 +15,8 @@ func FuzzConfig(f *testing.F) {
 		`{"config_groups":{"NVFP4":["Linear","re:"]},"weight_block_size":[128,128]}`,
 		`{"quantized_layers":{"a.b":{"quant_algo":"FP8"}},"modules_to_not_convert":null}`,
 		`{"quant_method":"quantscope","version":1,"targets":["Linear"],"bits":4,"group_size":-1,"quantscope":{"variant":"nvfp4"}}`,
+		`{"quant_method":"gptq","bits":4,"group_size":-1,"sym":true,"dynamic":{"-:.*a":{},"+:b":{"bits":8},"Linear":{},"(?!x)":{}}}`,
+		`{"quant_method":"awq","bits":4,"group_size":128,"version":"gemm","modules_to_not_convert":["Linear","fc",""]}`,
 		`{"weight_block_size":"128x128"}`, `[]`, `{"ignore":[""]}`,
 	} {
 		f.Add([]byte(seed), "model.layers.0.self_attn.q_proj")

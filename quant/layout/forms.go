@@ -67,7 +67,7 @@ func knownForms() string {
 // marks are the parameters that only quantized modules have.
 var marks = []string{
 	"weight_packed", "weight_scale", "weight_scale_2", "weight_scale_inv", "weight_global_scale", "weight_zero_point", "weight_shape", "weight_min", "weight_g_idx",
-	"qweight", "qzeros", "scales", "blocks", "B",
+	"qweight", "qzeros", "scales", "g_idx", "blocks", "B",
 }
 
 // recognize finds the form of a group. quantized says that the group is of a

@@ -3,7 +3,10 @@ package layout
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -16,6 +19,7 @@ var fuzzConfigs = []string{
 	"", moHead + `{"num_bits":4,"type":"float","group_size":16}` + ctTail, ctHead + intArgs + `32}` + ctTail, ctHead + intArgs + `-1}` + ctTail,
 	ctHead + fp8Args + `"block","block_structure":[3,2]}` + ctTail, `{"quantization_config":{"quant_method":"fp8","weight_block_size":[2,3]}}`,
 	`{"quantization_config":{"quant_method":"quantscope","version":1,"bits":4,"group_size":32,"targets":["Linear"]}}`,
+	gptqConfig(4, 16, true, ""), gptqConfig(3, -1, false, `,"checkpoint_format":"gptq_v2"`), gptqConfig(8, 8, false, `,"dynamic":{"model.layers.0.*":{"bits":2,"group_size":4}}`), awqConfig(4),
 }
 
 // Whatever tensors stand beside one another, each is in a module that decodes,
@@ -25,6 +29,11 @@ func FuzzOpen(f *testing.F) {
 		f.Add(uint8(i), []byte{0, 2, 4, 16, 1, 2, 4, 2, 2, 0}, []byte{1, 2, 3})
 		f.Add(uint8(i), []byte{5, 2, 4, 32, 6, 2, 4, 1, 7, 1, 2}, []byte{4, 0, 0, 0, 0, 0, 0, 0, 32})
 		f.Add(uint8(i), []byte{3, 2, 4, 6, 4, 2, 2, 2, 8, 4, 2, 3, 2, 16, 9, 3, 2, 3, 2}, []byte{})
+		f.Add(uint8(i), []byte{15, 2, 4, 32, 16, 2, 2, 4, 17, 2, 2, 32, 18, 1, 32}, []byte{1})
+		f.Add(uint8(i), []byte{15, 2, 3, 32, 16, 2, 1, 3, 17, 2, 1, 32, 18, 1, 32}, []byte{0x80})
+		f.Add(uint8(i), []byte{15, 2, 1, 7, 16, 2, 1, 1, 19, 2, 1, 7}, []byte{0xFF})
+		f.Add(uint8(i), []byte{15, 2, 7, 4, 16, 2, 2, 4, 17, 2, 2, 32}, []byte{})
+		f.Add(uint8(i), []byte{20, 2, 7, 4, 21, 2, 2, 4}, []byte{})
 		f.Add(uint8(i), []byte{10, 3, 2, 4, 8, 11, 3, 2, 4, 1, 12, 1, 2}, []byte{0x7F})
 	}
 	kinds := []struct {
@@ -34,6 +43,7 @@ func FuzzOpen(f *testing.F) {
 		{"weight", checkpoint.U8}, {"weight_scale", checkpoint.F8E4M3}, {"weight_scale_2", checkpoint.F32}, {"weight", checkpoint.F8E4M3}, {"weight_scale_inv", checkpoint.F32},
 		{"weight_packed", checkpoint.I32}, {"weight_scale", checkpoint.BF16}, {"weight_shape", checkpoint.I64}, {"blocks", checkpoint.U8}, {"scales", checkpoint.U8},
 		{"weight_packed", checkpoint.U8}, {"weight_scale", checkpoint.U8}, {"weight_global_scale", checkpoint.F32}, {"weight_zero_point", checkpoint.I32}, {"weight_min", checkpoint.BF16},
+		{"qweight", checkpoint.I32}, {"qzeros", checkpoint.I32}, {"scales", checkpoint.F16}, {"g_idx", checkpoint.I32}, {"scales", checkpoint.F32}, {"B", checkpoint.I32}, {"s", checkpoint.F16},
 	}
 	f.Fuzz(func(t *testing.T, config uint8, layout, data []byte) {
 		type entry struct {
@@ -88,12 +98,32 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lone, ok := ck.Lookup(proj + ".weight")
-		if vector := ok && len(ck.Tensors) == 1 && len(lone.Shape) < 2; len(ck.Tensors) > 0 && !vector && len(l.Modules) == 0 && len(l.Findings) == 0 {
+		for _, f := range l.Findings {
+			if strings.Contains(f.Message, "\n") {
+				t.Errorf("%q is no line", f.Message)
+			}
+		}
+		telling := 0 // tensors that say that something is quantized
+		for i := range ck.Tensors {
+			if x := &ck.Tensors[i]; x.Name != proj+".s" && (x.Name != proj+".weight" || len(x.Shape) >= 2) {
+				telling++
+			}
+		}
+		if telling > 0 && len(l.Modules) == 0 && len(l.Findings) == 0 {
 			t.Errorf("%v is in no module and no finding", header)
 		}
 		for i := range l.Modules {
 			m := &l.Modules[i]
+			var s Stored
+			if err := m.Read(t.Context(), &s, 0, m.Rows); errors.Is(err, ErrGroup) {
+				if found, err := m.Groups(t.Context()); err != nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.ID == GroupRange }) {
+					t.Errorf("%s: its groups are found good: %v %v", m.Name, found, err)
+				}
+				continue
+			}
+			if len(m.Steps(&s)) > 0 && m.StepIndex(&s, m.Rows-1, m.Cols-1) >= len(m.Steps(&s)) {
+				t.Errorf("%s: the step of the last element is none of %d", m.Name, len(m.Steps(&s)))
+			}
 			if got := decode(t, m, m.RowMultiple()); len(got) != m.Rows*m.Cols || len(got) == 0 {
 				t.Errorf("%s: %d elements for %d×%d", m.Name, len(got), m.Rows, m.Cols)
 			}
