@@ -25,10 +25,6 @@ type packed struct {
 	sym    bool // the config says that zero points are the middle
 }
 
-// awqOrder is which of eight outputs each nibble of AWQ's words is, from the
-// lowest.
-var awqOrder = [8]int{0, 2, 4, 6, 1, 3, 5, 7}
-
 // buildPacked reads what GPTQ and AWQ store under the same names and types. The
 // config says whose it is, and the shapes must agree: GPTQ has a column of words
 // for each output, AWQ one for eight.

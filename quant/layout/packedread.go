@@ -91,18 +91,26 @@ func (m *Module) readGPTQ(ctx context.Context, s *Stored, first, rows int) error
 	lines := int(m.codes.t.Shape[0])
 	return m.strips(ctx, s, lines, m.Rows, first, rows, func(words []byte, line, n int) {
 		whole := min(n, (rowBytes-4*line)/4)
-		for r := range rows {
-			row := s.Codes[r*rowBytes+4*line : (r+1)*rowBytes]
-			for k := range whole {
-				copy(row[4*k:4*k+4], words[4*(k*rows+r):])
-			}
-			if whole < n {
-				last := words[4*(whole*rows+r):][:4]
-				copy(row[4*whole:], last)
+		for r0 := 0; r0 < rows; r0 += turnedAtOnce {
+			some := min(turnedAtOnce, rows-r0)
+			for k := range n {
+				from := words[4*(k*rows+r0):][:4*some]
+				at := r0*rowBytes + 4*(line+k)
+				for ; len(from) > 0; from, at = from[4:], at+rowBytes {
+					if k < whole {
+						copy(s.Codes[at:at+4], from)
+					} else { // the last word of a row is cut
+						copy(s.Codes[at:at+rowBytes-4*(line+k)], from)
+					}
+				}
 			}
 		}
 	})
 }
+
+// turnedAtOnce is how many outputs are written to beside one another: as many as
+// have their words in a cache line.
+const turnedAtOnce = 16
 
 // readAWQ turns words of eight outputs for each input.
 func (m *Module) readAWQ(ctx context.Context, s *Stored, first, rows int) error {
@@ -113,16 +121,17 @@ func (m *Module) readAWQ(ctx context.Context, s *Stored, first, rows int) error 
 	}
 	width, n := m.Rows/8, rows/8
 	return m.strips(ctx, s, m.Cols, width, first/8, n, func(words []byte, line, lines int) {
-		for i := 0; i < lines; i += 2 {
-			at := (line + i) / 2
-			for k := range n {
+		for k := range n {
+			for i := 0; i < lines; i += 2 {
 				even := binary.LittleEndian.Uint32(words[4*(i*n+k):])
 				odd := uint32(0)
 				if i+1 < lines {
 					odd = binary.LittleEndian.Uint32(words[4*((i+1)*n+k):])
 				}
-				for p, out := range awqOrder {
-					s.Codes[(8*k+out)*rowBytes+at] = byte(even>>(4*p)&15 | odd>>(4*p)&15<<4)
+				at := 8*k*rowBytes + (line+i)/2
+				for _, p := range awqPlace {
+					s.Codes[at] = byte(even>>(4*p)&15 | odd>>(4*p)&15<<4)
+					at += rowBytes
 				}
 			}
 		}
@@ -168,7 +177,8 @@ func (m *Module) readZeroPoints(ctx context.Context, s *Stored, first, rows int)
 	return out, nil
 }
 
-// awqPlace is the nibble of each of eight outputs in AWQ's words.
+// awqPlace is the nibble of each of eight outputs in AWQ's words, which hold them in
+// the order 0 2 4 6 1 3 5 7.
 var awqPlace = [8]int{0, 4, 1, 5, 2, 6, 3, 7}
 
 // groupIndex reads the group of each input; nil where they follow one another.
@@ -276,8 +286,23 @@ func (x *rowOf) run(dst []float32, codes []byte, col, g int) {
 		table[c] = scale * float32(c-zero)
 	}
 	if bits != 4 {
-		for k := range dst {
-			dst[k] = table[field(codes, (col+k)*bits, bits)&15]
+		for len(dst) > 0 && (col*bits%8 != 0 || len(dst) < 8) {
+			dst[0] = table[field(codes, col*bits, bits)&15]
+			dst, col = dst[1:], col+1
+		}
+		mask := uint32(1)<<bits - 1
+		for codes = codes[min(col*bits/8, len(codes)):]; len(dst) >= 8; dst, codes, col = dst[8:], codes[bits:], col+8 {
+			v := uint32(codes[0]) | uint32(codes[1])<<8
+			if bits == 3 {
+				v |= uint32(codes[2]) << 16
+			}
+			for k := range 8 {
+				dst[k] = table[v&mask&15]
+				v >>= bits
+			}
+		}
+		for k := range dst { // a whole number of bytes from where codes begin now
+			dst[k] = table[field(codes, k*bits, bits)&15]
 		}
 		return
 	}
@@ -299,8 +324,23 @@ func (x *rowOf) run(dst []float32, codes []byte, col, g int) {
 // scattered decodes elements whose groups are given, the first of them at column
 // col.
 func (x *rowOf) scattered(dst []float32, codes []byte, groups []int32, col int) {
+	var few [256]float32
+	scales := few[:]
+	if n := len(x.zeros); n > len(few) {
+		scales = make([]float32, n)
+	}
+	for g := range x.zeros {
+		scales[g] = x.scale(g)
+	}
+	if x.m.packed.bits == 4 {
+		for k, g := range groups {
+			code := int(codes[(col+k)/2] >> ((col + k) % 2 * 4) & 15)
+			dst[k] = scales[g] * float32(code-int(x.zeros[g]))
+		}
+		return
+	}
 	bits := x.m.packed.bits
 	for k, g := range groups {
-		dst[k] = x.scale(int(g)) * float32(int(field(codes, (col+k)*bits, bits))-int(x.zeros[g]))
+		dst[k] = scales[g] * float32(int(field(codes, (col+k)*bits, bits))-int(x.zeros[g]))
 	}
 }
