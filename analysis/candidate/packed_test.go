@@ -26,7 +26,7 @@ func TestPackedCheckpoints(t *testing.T) {
 		{layouttest.Form{Bits: 3, Group: 64, Order: true}, "gptq-int3-g64"},
 		{layouttest.Form{Bits: 3, Group: 48}, "gptq-int3-g48"},
 		{layouttest.Form{Bits: 2, Group: -1, Sym: true}, "gptq-int2-channel"},
-		{layouttest.Form{Bits: 8, Group: 64, V2: true}, "gptq-int8-g64"},
+		{layouttest.Form{Bits: 8, Group: 64, V2: true, Head: true}, "gptq-int8-g64"},
 		{layouttest.Form{Bits: 8, Group: 128, Order: true, Sym: true}, "gptq-int8-g128"},
 		{layouttest.Form{AWQ: true, Bits: 4, Group: 64}, "awq-int4-g64"},
 		{layouttest.Form{AWQ: true, Bits: 4, Group: -1}, "awq-int4-channel"},
@@ -46,6 +46,7 @@ func TestPackedCheckpoints(t *testing.T) {
 			}
 			checkModules(t, p)
 			compareAll(t, p, f)
+			sameBits(t, "head", values(t, source(t, p), headAt), values(t, source(t, f), headAt))
 		})
 	}
 }

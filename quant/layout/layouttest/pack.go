@@ -22,6 +22,7 @@ type Form struct {
 	Sym   bool // zero points are the middle of the codes
 	V2    bool // zero points are stored as they are, not minus 1
 	Order bool // groups are shuffled over the inputs, as in the order of activations
+	Head  bool // the head is packed too
 }
 
 // Packed are the fields of a matrix of rows outputs and cols inputs. Words are

@@ -36,7 +36,7 @@ func Demo(t testing.TB, f Form) (packed, twin string) {
 			t.Fatal(err)
 		}
 		name, ok := strings.CutSuffix(x.Name, ".weight")
-		if !ok || len(x.Shape) != 2 || !strings.HasSuffix(name, "_proj") {
+		if !ok || len(x.Shape) != 2 || !strings.HasSuffix(name, "_proj") && !(f.Head && name == "lm_head") {
 			same := tensor{checkpoint.Spec{Name: x.Name, DType: x.DType, Shape: x.Shape}, raw}
 			a, b = append(a, same), append(b, same)
 			continue
@@ -82,7 +82,7 @@ func (f Form) Config() map[string]any {
 	if f.V2 {
 		format = "gptq_v2"
 	}
-	return map[string]any{"quant_method": "gptq", "bits": f.Bits, "group_size": f.Group, "sym": f.Sym, "desc_act": f.Order, "lm_head": false, "checkpoint_format": format}
+	return map[string]any{"quant_method": "gptq", "bits": f.Bits, "group_size": f.Group, "sym": f.Sym, "desc_act": f.Order, "lm_head": f.Head, "checkpoint_format": format}
 }
 
 // write writes a folder with the demo's side files.
