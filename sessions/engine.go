@@ -285,7 +285,7 @@ func (e *engine) end(run context.Context) bool {
 	wasRunning, idle := e.running, e.idle
 	if wasRunning {
 		e.gate.lift()
-		kind, n := ending(err, undone, total, e.failed == 0 && e.job.export.cutShort())
+		kind, n := ending(err, undone, total, e.failed == 0 && !e.gated && e.job.export.cutShort())
 		if n.Pace = pace; pace != nil {
 			n.Message += " (" + said + ")"
 		}

@@ -29,7 +29,8 @@ type running struct {
 
 	done   int // units
 	tokens int64
-	last   int // the last unit that must be looked at; -1: none
+	last   int  // the last unit that must be looked at; -1: none
+	proven bool // of codes that were read back, that some are not the baseline's
 	counts []Counts
 }
 
@@ -226,6 +227,9 @@ func (r *running) again(ctx context.Context, u *unit) ([]codes.Matrix, error) {
 		var f figures
 		if err := json.Unmarshal(c.Figures, &f); err != nil {
 			return nil, fail(c.Name, "its figures cannot be read: %v", err)
+		}
+		if err := r.prove(ctx, u, at, c, &f.Trade); err != nil {
+			return nil, err
 		}
 		res := Result{Matrix: at, Trade: f.Trade, Codes: *c, Again: true}
 		r.seen = append(r.seen, outcomeOf{at, f.Trade, f.Raised})

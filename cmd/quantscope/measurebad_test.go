@@ -31,8 +31,8 @@ func demoFolder(t *testing.T) string {
 	return dir
 }
 
-// spoilWeight writes a bf16 into a tensor of a folder.
-func spoilWeight(t *testing.T, dir, tensor string, element int64, bits uint16) {
+// spoilWeight writes bf16 into a tensor of a folder, from an element on.
+func spoilWeight(t *testing.T, dir, tensor string, element int64, bits ...uint16) {
 	t.Helper()
 	ck, err := checkpoint.Open(dir)
 	if err != nil {
@@ -51,7 +51,11 @@ func spoilWeight(t *testing.T, dir, tensor string, element int64, bits uint16) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteAt(binary.LittleEndian.AppendUint16(nil, bits), at); err != nil {
+	text, err := binary.Append(nil, binary.LittleEndian, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(text, at); err != nil {
 		t.Fatal(err)
 	}
 }

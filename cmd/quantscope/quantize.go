@@ -216,7 +216,11 @@ func verdict(path string, st *sessions.State, allowFallback bool, written *expor
 		}
 		return badInput(fmt.Errorf("%d measurements failed, the first: %s%s", st.Progress.Failed, first.Message, left))
 	case gateFailed(st) != nil:
-		return gateFailed(st)
+		err := gateFailed(st)
+		if written != nil && written.State == sessions.ExportIncomplete {
+			err = fmt.Errorf("%w; %s is incomplete", err, written.Dir)
+		}
+		return checkFailed(err)
 	case written != nil && written.State == sessions.ExportIncomplete: // all was measured
 		return interrupted(path, written)
 	case !allowFallback && len(problems(st, sessions.EventFallback)) > 0:

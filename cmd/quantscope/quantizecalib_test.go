@@ -116,6 +116,48 @@ func TestQuantizeFallsBack(t *testing.T) {
 	}
 }
 
+// Where nothing was calibrated there are no means, and an importance matrix has no text.
+func TestNothingTraded(t *testing.T) {
+	st := &sessions.State{
+		Variants: []sessions.Variant{{Name: "int4-g128+gptq"}}, Tensors: make([]sessions.Tensor, 1),
+		Calibrations: []*sessions.Calibration{{
+			Setup: sessions.CalibrationSetup{Corpus: "text", Tokens: 512, Inputs: "0123456789abcdef", Units: []string{"layer 1"}, Codes: "c"},
+			Units: []sessions.CalibUnit{{Unit: "layer 1", Matrices: []sessions.CalibMatrix{{Trade: calibrate.Trade{Effective: "int4-g128", Why: "no Hessian"}}}}},
+		}},
+	}
+	var b strings.Builder
+	printCalibrated(&textReport{w: &b}, st)
+	if text := b.String(); strings.Contains(text, "NaN") || strings.Contains(text, "sha256") || !strings.Contains(text, "measured before (0123456789ab), 512 tokens of text, 1 of 1 unit") {
+		t.Errorf("%s", text)
+	}
+	st.Calibrations[0].Setup.CorpusSHA = "fedcba9876543210"
+	b.Reset()
+	printCalibrated(&textReport{w: &b}, st)
+	if !strings.Contains(b.String(), "of text (sha256 fedcba987654), 1 of 1 unit") {
+		t.Errorf("%s", b.String())
+	}
+}
+
+// With nothing to round calibration changes no code: the gate fails the command, and
+// an export too is not finished, which is no interruption.
+func TestGateFailsExport(t *testing.T) {
+	const tensor = "model.layers.1.mlp.experts.0.gate_proj.weight"
+	bad := demoFolder(t)
+	spoilWeight(t, bad, tensor, 0, make([]uint16, 128*128)...)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	args := []string{"quantize", bad, "--targets", tensor, "--variant", "int4-g128+gptq", "--calib", "calib", "--calib-chunks", "4", "--session", filepath.Join(dir, "a.qscope"), "--out", out, "--layout", "quantscope"}
+	for _, more := range [][]string{nil, {"--resume"}} {
+		o := command(t, append(args, more...)...)
+		if o.code != exitCheckFailed || !strings.Contains(o.err, "int4-g128+gptq: fidelity gate failed") || !strings.Contains(o.err, "; "+out+" is incomplete") || !strings.Contains(o.out, "(finished)") {
+			t.Errorf("%v: exit %d: %s\n%s", more, o.code, o.err, o.out)
+		}
+		if _, err := os.Stat(filepath.Join(out, "config.json")); !errors.Is(err, os.ErrNotExist) {
+			t.Error("the export has its config.json")
+		}
+	}
+}
+
 // A calibrated variant that is its baseline fails the command, though all was measured.
 func TestGateFailed(t *testing.T) {
 	st := &sessions.State{
