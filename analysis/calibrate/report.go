@@ -15,13 +15,14 @@ import (
 var ErrFidelity = errors.New("calibration changed nothing")
 
 // Gate is ErrFidelity with the figures where nothing changed, nil else. Whatever
-// the reason is, such codes are not those of the variant that was asked for.
+// the reason is, such codes are not those of the variant that was asked for. The
+// caller names the variant.
 func (o *Outcome) Gate() error {
 	switch {
 	case o.Calibrated == 0:
-		return fmt.Errorf("calibrate: %s: %w: none of %d matrices was calibrated", o.Variant, ErrFidelity, o.Matrices)
+		return fmt.Errorf("%w: none of %d matrices was calibrated", ErrFidelity, o.Matrices)
 	case o.Changed == 0:
-		return fmt.Errorf("calibrate: %s: %w: %d of %d codes and parameters of %d calibrated matrices are not those of %s", o.Variant, ErrFidelity, o.Changed, o.Codes, o.Calibrated, o.Baseline)
+		return fmt.Errorf("%w: %d of %d codes and parameters of %d calibrated matrices are not those of %s", ErrFidelity, o.Changed, o.Codes, o.Calibrated, o.Baseline)
 	}
 	return nil
 }

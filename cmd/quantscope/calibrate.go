@@ -328,7 +328,7 @@ func (f *calibrateFlags) behind(ctx context.Context, ref *candidate.Candidate, t
 		notes = append(notes, fmt.Sprintf("%s as was asked for; the first, %s, is %s: %s", counted(n, "matrix was not quantized", "matrices were not quantized"), s.Matrices[x.Matrix].Name, x.Effective, x.Reason))
 	}
 	if err := o.Gate(); err != nil {
-		notes = append(notes, err.Error())
+		notes = append(notes, o.Variant+": "+err.Error())
 	}
 	return notes, w.Commit(ctx)
 }

@@ -179,20 +179,30 @@ func printCalibrated(t *textReport, st *sessions.State) {
 		tr := s.Trades
 		experts := []string{"", "", ""}
 		if r := s.Routed; r != nil {
-			experts = []string{fmt.Sprintf("%d/%.0f/%d", r.Min, r.Median, r.Max), fmt.Sprint(r.Inactive), fmt.Sprint(r.Experts)}
+			experts = []string{fmt.Sprint(r.Experts), fmt.Sprintf("%d/%.0f/%d", r.Min, r.Median, r.Max), fmt.Sprint(r.Inactive)}
 		}
-		rows = append(rows, append([]string{
-			s.Variant, fmt.Sprint(tr.Calibrated), sig(tr.BaseOut2, 6) + " → " + sig(tr.Out2, 6), percent(s.OutRatio), sig(tr.BaseRel2, 6) + " → " + sig(tr.Rel2, 6), percent(s.WeightRatio),
-			percent(share(tr.Changed, tr.Codes)), percent(s.FellBackShare),
-		}, experts...))
+		traded := []string{"–", "–", "–", "–", "–"} // no matrix was calibrated: there is nothing to take means of
+		if tr.Calibrated > 0 {
+			traded = []string{
+				sig(tr.BaseOut2, 6) + " → " + sig(tr.Out2, 6), percent(s.OutRatio), sig(tr.BaseRel2, 6) + " → " + sig(tr.Rel2, 6), percent(s.WeightRatio),
+				percent(share(tr.Changed, tr.Codes)),
+			}
+		}
+		fell := "–" // it is counted at the end
+		if !math.IsNaN(float64(s.FellBackShare)) {
+			fell = percent(s.FellBackShare)
+		}
+		rows = append(rows, slices.Concat([]string{s.Variant, fmt.Sprint(tr.Calibrated)}, traded, []string{fell}, experts))
 	}
 	if len(rows) == 0 {
 		return
 	}
-	t.line("")
-	t.table([]string{"calibrated", ">matrices", ">output error", ">of baseline", ">weight error", ">of baseline", ">changed", ">fell back", ">tokens/expert", ">inactive", ">experts"}, rows)
+	t.table([]string{"calibrated", ">matrices", ">output error", ">of baseline", ">weight error", ">of baseline", ">changed", ">fell back", ">experts", ">least/median/most tokens", ">inactive"}, rows)
 	for _, s := range list {
-		on := fmt.Sprintf("%d tokens of %s (sha256 %.12s)", s.Tokens, views.Clean(s.Corpus), s.SHA256)
+		on := fmt.Sprintf("%d tokens of %s", s.Tokens, views.Clean(s.Corpus))
+		if s.SHA256 != "" { // an importance matrix keeps no text
+			on += fmt.Sprintf(" (sha256 %.12s)", s.SHA256)
+		}
 		if s.Inputs != sessions.InputsSequential {
 			on = fmt.Sprintf("moments that were measured before (%.12s), %s", s.Inputs, on)
 		}
@@ -208,6 +218,7 @@ func printCalibrated(t *textReport, st *sessions.State) {
 			t.line("gate       %s: %s", s.Variant, views.Clean(s.Gate))
 		}
 	}
+	t.line("")
 }
 
 func share(part, whole int64) sessions.Figure {
