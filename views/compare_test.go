@@ -205,6 +205,9 @@ func TestCompareSentence(t *testing.T) {
 	if got, want := compareSentence(a, b, &comparison{}, "rel_l2"), "nvfp4+mse against nvfp4: no tensor is measured under both yet."; got != want {
 		t.Errorf(" got %s\nwant %s", got, want)
 	}
+	if got, want := compareSentence(a, b, &comparison{total: 240}, "tokens"), "nvfp4+mse against nvfp4: no tensor has tokens under both."; got != want {
+		t.Errorf(" got %s\nwant %s", got, want)
+	}
 }
 
 func TestCompareSaysWhatIsMissing(t *testing.T) {

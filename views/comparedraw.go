@@ -152,6 +152,9 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 
 // compareSentence says what the table means.
 func compareSentence(a, b *sessions.Variant, o *comparison, metric string) string {
+	if o.by.N == 0 && o.total > 0 && o.missing == 0 {
+		return fmt.Sprintf("%s against %s: no tensor has %s under both.", Clean(b.Name), Clean(a.Name), metric)
+	}
 	if o.by.N == 0 {
 		return fmt.Sprintf("%s against %s: no tensor is measured under both yet.", Clean(b.Name), Clean(a.Name))
 	}

@@ -38,8 +38,8 @@ var descriptions = map[string]string{
 
 // What methods whose names come with more than one scheme do.
 const (
-	rangeDescription   = "; of 33 ranges from all of it to 0.6 the one with the least error to the power of 2.4"
-	imatrixDescription = "; the range with the least error weighed by the inputs' second moments"
+	rangeDescription   = "of 33 ranges, all of a group or row to 0.6 of it, the one with the least error to the power of 2.4"
+	imatrixDescription = "the range of a group or row with the least error weighed by the inputs' second moments"
 	codebookImatrix    = "the same, errors weighed by the inputs' second moments"
 	gptqDescription    = "the inputs' Hessian moves each weight's error on to those that come after it; goes with every method that chooses a scale"
 	actDescription     = "the same, columns with the largest inputs first; groups stay where they are"
@@ -59,9 +59,9 @@ func Known() []Help {
 				}
 				switch m {
 				case "range":
-					h.Description += rangeDescription
+					h.Description = rangeDescription
 				case imatrix:
-					h.Description += imatrixDescription
+					h.Description = imatrixDescription
 				}
 			}
 			help = append(help, h)
