@@ -294,7 +294,7 @@ func TestCalibrationIsHeldAndCancelled(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	until(t, l, st, func() bool { return st.Progress.State == RunCancelled })
-	if end := st.Calibrations[0].End; end == nil || end.State != RunCancelled || st.Progress.Calibrating != (Calibrating{}) {
+	if end := st.Calibrations[0].End; end == nil || end.State != RunCancelled || end.Calibrated != 16*len(st.Calibrations[0].Units) || st.Progress.Calibrating != (Calibrating{}) {
 		t.Errorf("%+v, %+v", end, st.Progress.Calibrating)
 	}
 	go func() {

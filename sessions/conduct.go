@@ -274,7 +274,9 @@ func (c *conductor) end(ctx context.Context, o *calibrate.Outcome, err error) (g
 	e := c.e
 	end := &CalibrateEnd{State: RunFinished, Params: c.setup.ParamsOfAll}
 	var events []stored
-	if o != nil {
+	if o == nil {
+		end.Calibrated, end.Changed, end.FellBack = c.kept()
+	} else {
 		end.Calibrated, end.Changed, end.FellBack, end.Params, end.Warnings = o.Calibrated, o.Changed, o.FellBack, o.Params, o.Warnings
 	}
 	switch {
@@ -306,6 +308,22 @@ func (c *conductor) end(ctx context.Context, o *calibrate.Outcome, err error) (g
 	e.rec.post(events...)
 	e.keepCalibration(c, end)
 	return gate
+}
+
+// kept is what the units come to that the session has: matrices that are
+// calibrated, what changed in them, and the parameters of those that fell back.
+func (c *conductor) kept() (calibrated int, changed, fellBack int64) {
+	for i := range c.units {
+		list := c.units[i].Matrices
+		t := TradesOf(list)
+		calibrated, changed = calibrated+t.Calibrated, changed+t.Changed
+		for k := range list {
+			if x := list[k].Tensor; list[k].FellBack() && x >= 0 && x < len(c.e.job.Tensors) {
+				fellBack += int64(c.e.job.Tensors[x].Rows) * int64(c.e.job.Tensors[x].Cols)
+			}
+		}
+	}
+	return calibrated, changed, fellBack
 }
 
 // calibClock tells how long a calibration will take, of the time that it had.

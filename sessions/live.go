@@ -26,6 +26,7 @@ type LiveFeed struct {
 	ended chan struct{} // closed when the file is closed
 
 	calibMem int64 // that calibrating may take
+	text     textless
 
 	closing  sync.Once
 	closeErr error
@@ -187,6 +188,7 @@ func (l *LiveFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float6
 func (l *LiveFeed) Close() error {
 	l.eng.halt(context.Canceled)
 	<-l.ended
+	l.text.done.Wait()
 	l.closing.Do(func() { l.closeErr = errors.Join(l.closeErr, l.job.Source.Close()) })
 	return l.closeErr
 }
