@@ -164,7 +164,7 @@ func (f *File) readHeader() error {
 	tensor := func(name string, d checkpoint.DType, n int64) error {
 		want++
 		t, ok := f.ck.Lookup(name)
-		if !ok || t.DType != d || len(t.Shape) != 1 || n >= 0 && t.Shape[0] != n {
+		if !ok || t.DType != d || len(t.Shape) != 1 || t.Shape[0] != n {
 			return f.fail(name, "is missing, or not %s [%d]", d, n)
 		}
 		return nil
