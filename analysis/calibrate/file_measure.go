@@ -164,7 +164,9 @@ func (j *MeasureJob) Run(ctx context.Context, w *FileWriter, sink Sink) (err err
 		}
 	}
 	if last >= 0 {
-		m.walk, err = model.NewWalk(ctx, j.s.Reference.Arch, src, j.s.Corpus.Chunks, model.WalkOptions{Set: j.s.Set, Threads: j.s.Threads, Wave: j.budget.Wave, Tile: j.budget.Tile})
+		m.walk, err = model.NewWalk(ctx, j.s.Reference.Arch, src, j.s.Corpus.Chunks, model.WalkOptions{
+			Set: j.s.Set, Threads: j.s.Threads, Wave: j.budget.Wave, Tile: j.budget.Tile, Step: m.step,
+		})
 		if err != nil {
 			src.Release()
 			return m.about(ctx, err)
@@ -192,6 +194,7 @@ type measuring struct {
 	get    *Collector
 	done   int
 	tokens int64
+	now    Progress // of what the text goes through
 }
 
 // unit measures a unit, or passes one that was measured.
@@ -258,8 +261,18 @@ func (m *measuring) measure(ctx context.Context, u KeptUnit) error {
 }
 
 func (m *measuring) tell(unit, step string, at, of int64) {
+	m.now = Progress{Unit: unit, Units: len(m.units), Done: m.done, Step: step, At: at, Of: of, Tokens: m.tokens}
 	if m.sink.Progress != nil {
-		m.sink.Progress(Progress{Unit: unit, Units: len(m.units), Done: m.done, Step: step, At: at, Of: of, Tokens: m.tokens})
+		m.sink.Progress(m.now)
+	}
+}
+
+// step tells how far the text is in a layer.
+func (m *measuring) step(rows int) {
+	if m.sink.Progress != nil {
+		p := m.now
+		p.At, p.Tokens = int64(rows), p.Tokens+int64(rows)
+		m.sink.Progress(p)
 	}
 }
 

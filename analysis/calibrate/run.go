@@ -297,7 +297,7 @@ type Progress struct {
 	Unit        string // layer 3, mtp 5, head
 	Units, Done int
 	Step        string // reading codes, looking, factoring, quantizing, passing
-	Of, At      int64  // of the step: tokens, or weights
+	Of, At      int64  // of the step: tokens, in a layer by the share of its work that is done, or weights
 	Tokens      int64  // that went through layers in all, both ways
 }
 

@@ -29,8 +29,9 @@ type running struct {
 
 	done   int // units
 	tokens int64
-	last   int  // the last unit that must be looked at; -1: none
-	proven bool // of codes that were read back, that some are not the baseline's
+	now    Progress // of what the text goes through
+	last   int      // the last unit that must be looked at; -1: none
+	proven bool     // of codes that were read back, that some are not the baseline's
 	counts []Counts
 }
 
@@ -111,9 +112,9 @@ func (r *running) lastLook() int {
 	return last
 }
 
-// through says whether the text has to go through a unit's layer, because a later
+// goesOn says whether the text has to go through a unit's layer, because a later
 // one is looked at behind it. The head is looked at behind the decoder layers.
-func (r *running) through(i int) bool {
+func (r *running) goesOn(i int) bool {
 	l := r.units[i].layer
 	if l == nil || i >= r.last {
 		return false
@@ -156,7 +157,7 @@ func (r *running) unit(ctx context.Context, i int) error {
 		r.src.at = at
 		return nil
 	}
-	if !r.through(i) {
+	if !r.goesOn(i) {
 		return nil
 	}
 	if err := r.advance(ctx, u.layer); err != nil {
@@ -289,7 +290,7 @@ func (r *running) count(c *Counts) {
 // tell tells how far the run is.
 func (r *running) tell(p Progress) {
 	if r.sink.Progress != nil {
-		p.Units, p.Done, p.Tokens = len(r.units), r.done, r.tokens
+		p.Units, p.Done, p.Tokens = len(r.units), r.done, r.tokens+p.Tokens
 		r.sink.Progress(p)
 	}
 }

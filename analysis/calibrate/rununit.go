@@ -147,7 +147,7 @@ func (k *unitMaking) measure(ctx context.Context) error {
 	if k.u.layer == nil {
 		rows = k.s.Corpus.Tokens()
 	}
-	k.tell(Progress{Unit: k.u.name, Step: "looking", Of: rows})
+	k.through(k.u.name, "looking", rows)
 	var inner error // of what is done with the moments, which names itself
 	each := func(w Wave) error {
 		k.tokens += rows

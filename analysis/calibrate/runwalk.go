@@ -64,7 +64,7 @@ func (r *running) begin(ctx context.Context) error {
 	}
 	var err error
 	r.walk, err = model.NewWalk(ctx, r.s.Reference.Arch, r.src, r.s.Corpus.Chunks, model.WalkOptions{
-		Set: r.s.Set, Threads: r.s.Threads, Wave: r.budget.Wave, Tile: r.budget.Tile,
+		Set: r.s.Set, Threads: r.s.Threads, Wave: r.budget.Wave, Tile: r.budget.Tile, Step: r.step,
 	})
 	if err != nil {
 		return fmt.Errorf("calibrate: %s: %w", r.s.Reference.Label, err)
@@ -98,13 +98,26 @@ func (r *running) advance(ctx context.Context, l *model.Layer) error {
 func (r *running) pass(ctx context.Context, src model.Source) error {
 	l, _ := r.walk.At()
 	rows := int64(r.walk.Rows())
-	r.tell(Progress{Unit: unitOf(l), Step: "passing", Of: rows})
+	r.through(unitOf(l), "passing", rows)
 	if err := r.walk.Pass(ctx, src); err != nil {
 		return r.about(ctx, err)
 	}
 	r.tokens += rows
 	r.tell(Progress{Unit: unitOf(l), Step: "passing", Of: rows, At: rows})
 	return nil
+}
+
+// through tells that the text begins to go through a layer.
+func (r *running) through(unit, step string, rows int64) {
+	r.now = Progress{Unit: unit, Step: step, Of: rows}
+	r.tell(r.now)
+}
+
+// step tells how far the text is in it.
+func (r *running) step(rows int) {
+	p := r.now
+	p.At, p.Tokens = int64(rows), int64(rows)
+	r.tell(p)
 }
 
 // about says whose text an error is about; the end of ctx stays what it is.

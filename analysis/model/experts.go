@@ -171,7 +171,7 @@ func (r *run) waveOf(b *body, w *wave, g *routing) error {
 
 // some are the experts from `from` to `to` of a wave, which have so many rows.
 func (r *run) some(b *body, w *wave, g *routing, from, to, rows int) error {
-	m, h := b.l.MoE, r.spec.Hidden
+	m, h, cost := b.l.MoE, r.spec.Hidden, costsOf(r.spec.Hidden, b.l)
 	type job struct{ i, from, n, to int }
 	var jobs []job
 	first := make([]int, 0, to-from) // of an expert's rows in r.wave
@@ -201,6 +201,7 @@ func (r *run) some(b *body, w *wave, g *routing, from, to, rows int) error {
 		if err := r.gated(s, m.FeedForward, &w.of[j.i], s.x, j.n, y); err != nil {
 			return fmt.Errorf("expert %d: %w", e, err)
 		}
+		r.did(s, cost.expert*int64(j.n))
 		return nil
 	})
 	if err != nil || r.look {

@@ -18,8 +18,9 @@ func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error
 		r.normed, r.logits = grow(r.normed, r.rows*h), grow(r.logits, r.rows*m.Experts)
 		r.choose(m)
 	}
-	err := r.each(len(r.tiles), r.parallel, func(i int, s *scratch) error {
-		t := &r.tiles[i]
+	cost := costsOf(h, b.l)
+	r.step.start(cost, b.l, r.rows)
+	err := r.eachTile(cost.before, func(t *tile, s *scratch) error {
 		rows, err := r.begin(ctx, s, t, x)
 		if err != nil {
 			return err
@@ -52,8 +53,7 @@ func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error
 	if err := r.experts(ctx, b, e); err != nil {
 		return err
 	}
-	return r.each(len(r.tiles), r.parallel, func(i int, s *scratch) error {
-		t := &r.tiles[i]
+	return r.eachTile(cost.after, func(t *tile, s *scratch) error {
 		if r.look {
 			if m.Shared > 0 {
 				return r.gated(s, FeedForward{m.Shared, m.Act}, &b.shared, r.normed[t.first*h:][:t.n*h], t.n, nil)
@@ -76,6 +76,18 @@ func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error
 			}
 		})
 		r.finish(s, b, x[t.first*h:][:t.n*h], y, t)
+		return nil
+	})
+}
+
+// eachTile does a part of a layer that takes so many multiply-adds a row.
+func (r *run) eachTile(cost int64, task func(t *tile, s *scratch) error) error {
+	return r.each(len(r.tiles), r.parallel, func(i int, s *scratch) error {
+		t := &r.tiles[i]
+		if err := task(t, s); err != nil {
+			return err
+		}
+		r.did(s, cost*int64(t.n))
 		return nil
 	})
 }

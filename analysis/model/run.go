@@ -45,6 +45,7 @@ type run struct {
 	chosen            []int32
 	weights           []float32
 	squares           []float64
+	step              *stepped // nil: nobody asks
 
 	// In a look the hidden states stay as they are: a tile's begin as a copy, or as
 	// rowsOf makes them, and what no input is made of is not computed.

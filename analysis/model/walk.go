@@ -17,6 +17,10 @@ type WalkOptions struct {
 	Threads int
 	Wave    int64 // as Options has it
 	Tile    int
+	// Step is told how far a look or a pass is: the share of the layer's work that
+	// is done, in rows. Never twice at once, though not always from the same
+	// goroutine; nil: nobody asks.
+	Step func(rows int)
 }
 
 // Looks are what a look at a layer tells. Any may be nil.
@@ -73,6 +77,9 @@ func NewWalk(ctx context.Context, spec *Spec, src Source, chunks [][]int32, o Wa
 	w := &Walk{
 		spec: spec, src: src, lend: newHandles(src), tokens: tokens, main: seqs,
 		r: newRun(spec, Options{Set: o.Set, Threads: o.Threads, Wave: o.Wave, Tile: o.Tile}, seqs),
+	}
+	if o.Step != nil {
+		w.r.step = &stepped{tell: o.Step}
 	}
 	w.x = make([]float32, len(tokens)*spec.Hidden)
 	if err := w.r.embed(ctx, src, tokens, false, w.x); err != nil {
