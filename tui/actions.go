@@ -173,7 +173,7 @@ func (m *Model) askQuit() tea.Cmd {
 		return tea.Quit
 	}
 	c := newConfirm("Quit while the run is going?", []string{
-		"The tensors that are being measured are finished, then the run stops.",
+		m.endsWith("stops"),
 		"What was recorded stays in the session; opening the checkpoint with",
 		"--session " + m.src.state.Meta.Path + " goes on from there.",
 	}, "quit", quit)

@@ -55,7 +55,7 @@ func TestStatusOfCalibration(t *testing.T) {
 		{"resumed", sessions.Batch{
 			CalibsDone: []sessions.CalibDone{{Unit: again(units[0])}, {Unit: again(units[1])}},
 			Progress:   sessions.Progress{State: sessions.RunRunning, Variant: 1, Calibrating: sessions.Calibrating{Variant: 1, Unit: "layer 3", Step: "looking", Done: 2, Units: 5, At: 1024, Of: 98_304}},
-		}, "▶ int4-g128+gptq  layer 3 (3/5) · looking 1,024/98,304  2 read back"},
+		}, "▶ int4-g128+gptq  layer 3 (3/5) · looking  1,024/98,304  2 read back"},
 		{"paused", sessions.Batch{
 			Progress: sessions.Progress{State: sessions.RunPaused, Variant: 1, Done: 3, Total: 720, Calibrating: sessions.Calibrating{Variant: 1, Unit: "layer 4", Done: 3, Units: 5}},
 		}, "‖ paused  layer 4 (4/5)  2 read back  3/720"},
@@ -70,11 +70,45 @@ func TestStatusOfCalibration(t *testing.T) {
 			t.Errorf("%s: %q does not end with %q", c.name, line, c.ends)
 		}
 	}
-	d.Resize(50, 10)
 	run.give(sessions.Batch{Progress: start.Progress})
 	d.WaitIdle()
+	for _, c := range []struct {
+		w    int
+		ends string
+	}{
+		{100, "▶ int4-g128+gptq  layer 3 (3/5) · quantizing 31/48  ETA 0:14"},
+		{80, "▶ int4-g128+gptq  layer 3 (3/5) · quantizing 31/48  ETA 0:14"},
+		{79, "▶ int4-g128+gptq  layer 3 (3/5) · quantizing 64 %  ETA 0:14"},
+		{60, "▶ int4-g128+gptq  layer 3 (3/5)"}, // nothing is cut within a word
+	} {
+		d.Resize(c.w, 24)
+		if line := first(); !strings.HasSuffix(line, c.ends) {
+			t.Errorf("in %d columns %q does not end with %q", c.w, line, c.ends)
+		}
+	}
+	d.Resize(50, 10)
 	if text := strings.Join(strings.Fields(d.m.View()), " "); !strings.HasSuffix(text, "running 240/720, int4-g128+gptq layer 3 (3/5) · quantizing 31/48") {
 		t.Errorf("a small screen says %q", text)
+	}
+}
+
+// Who quits or cancels is told what is lost: a layer that is being quantized, none
+// while the text goes through one that was.
+func TestQuestionsOfCalibration(t *testing.T) {
+	for step, want := range map[string]string{
+		"quantizing": "What is done of layer 3 is dropped", "passing": "layers that were quantized are kept",
+	} {
+		st := calibratedState()
+		st.Calibrations[0].End = nil
+		st.Progress = sessions.Progress{State: sessions.RunRunning, Variant: 1, Done: 240, Total: 720,
+			Calibrating: sessions.Calibrating{Variant: 1, Unit: "layer 3", Step: step, Done: 2, Units: 5, At: 31, Of: 48}}
+		run := &fakeRun{fakeFeed: newFakeFeed(sessions.Live, st, st), state: st.Progress}
+		for _, key := range []string{"q", "X"} {
+			d := drive(t, run, fixed(), 120, 40)
+			if text := d.Press(key).m.View(); !strings.Contains(text, want) {
+				t.Errorf("%s while %s: no %q in\n%s", key, step, want, text)
+			}
+		}
 	}
 }
 
@@ -113,7 +147,7 @@ func TestMapOfAVariantThatIsNotCalibrated(t *testing.T) {
 	st := calibratedState()
 	d := drive(t, newFakeFeed(sessions.Saved, st, st), fixed(), 120, 40)
 	d.Press(":").Type("metric damping").Press("enter")
-	if text := d.m.View(); !strings.Contains(text, "int4-g128 is not calibrated: it has no damping %") {
+	if text := d.m.View(); !strings.Contains(text, "int4-g128 is not calibrated: it has no damping") {
 		t.Error(text)
 	}
 }

@@ -164,8 +164,8 @@ func (m *Model) progressWords() string {
 	}
 	p := m.scene.State.Progress
 	text := fmt.Sprintf("%s %d/%d", p.State, p.Done, p.Total)
-	if name, steps := m.calibrationParts(); steps != nil {
-		text += ", " + name + " " + strings.Join(steps, ", ")
+	if c := m.calibrationStep(); c != nil {
+		text += ", " + c.variant + " " + strings.Join(c.parts(), ", ")
 	}
 	return text
 }
@@ -230,6 +230,7 @@ func (m *Model) statusLine(w int) (string, Rect) {
 	t := m.scene.Theme
 	p := m.scene.State.Progress
 	parts := []string{fmt.Sprintf("%d/%d", p.Done, p.Total)}
+	calibration := m.calibrationStep()
 	var mark string
 	var style lipgloss.Style
 	switch p.State {
@@ -238,25 +239,33 @@ func (m *Model) statusLine(w int) (string, Rect) {
 		if v := m.scene.State.Variants; p.Variant >= 0 && p.Variant < len(v) {
 			mark += " " + views.Clean(v[p.Variant].Name)
 		}
-		if name, steps := m.calibrationParts(); steps != nil {
-			mark = "▶ " + name
-			parts = steps
-			if r := p.Calibrating.TokensPerSec; r > 0 {
-				parts = append(parts, tokenRate(r))
-			}
-		} else if p.BytesPerSec > 0 {
-			parts = append(parts, rate(p.BytesPerSec))
-		}
-		if p.ETASeconds > 0 {
-			parts = append(parts, "ETA "+minutes(int64(p.ETASeconds)))
+		if calibration != nil {
+			mark = "▶ " + calibration.variant
 		}
 		if m.paused() {
 			mark, style = "‖ pausing", t.Warn
 		}
+		eta := ""
+		if p.ETASeconds > 0 {
+			eta = "ETA " + minutes(int64(p.ETASeconds))
+		}
+		fast := ""
+		switch {
+		case calibration != nil:
+			if r := p.Calibrating.TokensPerSec; r > 0 {
+				fast = tokenRate(r)
+			}
+			parts = calibration.fitted(w-views.Width(mark)-2, fast, eta)
+		case p.BytesPerSec > 0:
+			fast = rate(p.BytesPerSec)
+			fallthrough
+		default:
+			parts = said(parts[0], fast, eta)
+		}
 	case sessions.RunPaused:
 		mark, style = "‖ paused", t.Warn
-		if _, steps := m.calibrationParts(); steps != nil {
-			parts = append(steps, parts...)
+		if calibration != nil {
+			parts = calibration.fitted(w-views.Width(mark)-2, "", parts[0])
 		}
 	case sessions.RunFinished:
 		mark, style = "✓ finished", t.Good

@@ -174,6 +174,9 @@ type source struct {
 	closed bool // nothing will follow
 }
 
+// textual is a feed that knows whether it has a text to calibrate on.
+type textual interface{ NoCalibration() string }
+
 func newSource(ctx context.Context, feed sessions.Feed, state *sessions.State) *source {
 	s := &source{feed: feed, state: state}
 	s.ctx, s.stop = context.WithCancel(ctx)
@@ -181,6 +184,9 @@ func newSource(ctx context.Context, feed sessions.Feed, state *sessions.State) *
 	s.player, _ = feed.(sessions.Player)
 	if feed.Mode() != sessions.Live {
 		s.runner = nil
+	}
+	if run, ok := feed.(textual); ok {
+		run.NoCalibration() // a run begins to find out
 	}
 	return s
 }

@@ -60,7 +60,7 @@ func (m *Model) askCancel() tea.Cmd {
 		return nil
 	}
 	m.open(newConfirm("Cancel the run?", []string{
-		"The tensors that are being measured are finished, then the run ends.",
+		m.endsWith("ends"),
 		"What was recorded stays and can be looked at.",
 	}, "cancel the run", func(m *Model) tea.Cmd {
 		if why := m.offCancel(); why != "" { // it ended while the question stood

@@ -3,6 +3,7 @@ package views
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"quantscope/analysis/calibrate"
@@ -124,7 +125,7 @@ func (s *Scene) notCalibrated() string {
 	if !s.Metric.Calibrated() || s.calibrated(s.Variant) || s.Variant < 0 || s.Variant >= len(s.State.Variants) {
 		return ""
 	}
-	return Clean(s.State.Variants[s.Variant].Name) + " is not calibrated: it has no " + s.Metric.label()
+	return Clean(s.State.Variants[s.Variant].Name) + " is not calibrated: it has no " + strings.TrimSuffix(s.Metric.label(), " %")
 }
 
 // MetricOff is why a metric shows nothing under any variant, "" where it may.
@@ -193,12 +194,17 @@ var tradeFigures = []tradeFigure{
 	{"changed %", "changed", func(tr *calibrate.Trade, _ int64) string { return percent(share(tr.Changed, tr.Codes)) }},
 }
 
-// floatWords writes a figure of calibration, – where it has none.
+// floatWords writes a figure of calibration, – where it has none. Zeros at its end
+// stay, so that figures below one another have as many digits.
 func floatWords(v calibrate.Float) string {
-	if math.IsNaN(float64(v)) {
+	switch x := math.Abs(float64(v)); {
+	case math.IsNaN(x):
 		return "–"
+	case x < 1e-4 || x >= 999.5:
+		return compact(float64(v))
+	default:
+		return minus(strconv.FormatFloat(float64(v), 'f', max(2-int(math.Floor(math.Log10(x))), 0), 64))
 	}
-	return compact(float64(v))
 }
 
 // tradeShort is what calibration did to a matrix in one line.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"quantscope/analysis/calibrate"
 	"quantscope/sessions"
 )
 
@@ -90,17 +91,20 @@ func (p *Compare) drawMap(i int, title string, r rect) string {
 		lines = append(lines, strings.Split(p.maps[i].View(), "\n")...)
 	}
 	if legend {
-		format := p.pairs.metric.Format
+		text := p.pairs.metric.text
+		in := func(format string) func(float64) string {
+			return func(v float64) string { return number(format, v) }
+		}
 		trade := p.showsTrade()
 		switch {
 		case trade && i == 2:
-			format = "%+.1f"
+			text = in("%+.1f")
 		case trade:
-			format = "%.4f"
+			text = func(v float64) string { return floatWords(calibrate.Float(v)) }
 		case i == 2:
-			format = p.pairs.change.format
+			text = in(p.pairs.change.format)
 		}
-		lines = append(lines, p.maps[i].Legend(format, r.w))
+		lines = append(lines, p.maps[i].Legend(text, r.w))
 	}
 	return Block(lines, r.w, r.h)
 }

@@ -24,6 +24,7 @@ type Histogram struct {
 	Counts         bool // values are counts: the vertical axis has integers only
 	Front          int  // 1 + the variant that is drawn as bars where there is no room for bars of all; 0 is none
 	Log            bool // bar heights are logarithmic, from a decade below the smallest
+	LogX           bool // Lo and Hi are powers of ten, and so are the bins' borders
 }
 
 // Render draws exactly hgt lines of exactly w cells.
@@ -201,6 +202,9 @@ func (h Histogram) ticks(bins, each, size int) []tick {
 			out = append(out, tick{i*each + each/2, h.Labels[i*size]})
 		}
 		return out
+	}
+	if h.LogX {
+		return logTicks(h.Lo, h.Hi, bins*each)
 	}
 	return rangeTicks(h.Lo, h.Hi, bins*each)
 }

@@ -18,12 +18,12 @@ func (s CellState) special() bool {
 // what the glyphs mean as there is room for. The format is of fmt, for one
 // value.
 func (t *Theme) ScaleLegend(s Scale, format string, w int) string {
-	return t.legend(s, format, w, [cellStates]bool{})
+	return t.legend(s, func(v float64) string { return number(format, v) }, w, [cellStates]bool{})
 }
 
 // Legend is the ScaleLegend of the map, in which the glyphs that stand on it are
 // explained before those that do not, and before everything else.
-func (h *Heat) Legend(format string, w int) string {
+func (h *Heat) Legend(text func(float64) string, w int) string {
 	h.refresh()
 	var occur [cellStates]bool
 	for i := range h.cells {
@@ -31,11 +31,11 @@ func (h *Heat) Legend(format string, w int) string {
 			occur[c.state] = true
 		}
 	}
-	return h.theme.legend(h.scale, format, w, occur)
+	return h.theme.legend(h.scale, text, w, occur)
 }
 
-func (t *Theme) legend(s Scale, format string, w int, occur [cellStates]bool) string {
-	lo, hi := number(format, s.Lo), number(format, s.Hi)
+func (t *Theme) legend(s Scale, text func(float64) string, w int, occur [cellStates]bool) string {
+	lo, hi := text(s.Lo), text(s.Hi)
 	if s.Count == 0 {
 		lo, hi = "–", "–"
 	}

@@ -233,7 +233,7 @@ func (m *Map) draw() string {
 		foot = append(foot, spaces(m.w))
 	}
 	if m.h > used {
-		foot = append(foot, m.heat.Legend(s.Metric.Format, m.w))
+		foot = append(foot, m.heat.Legend(s.Metric.text, m.w))
 	}
 	rest := m.h - used - len(foot) - 1
 	if totals := m.totalsLine(); totals != "" && rest >= 0 {
@@ -350,7 +350,7 @@ func (m *Map) distribution(h int) string {
 	lo, hi := m.heat.scale.Lo, m.heat.scale.Hi
 	log := m.heat.scale.log()
 	if log {
-		lo, hi, hist.XLabel = math.Log10(lo), math.Log10(hi), "log10 of "+s.Metric.Name
+		lo, hi, hist.LogX = math.Log10(lo), math.Log10(hi), true
 	}
 	variants := []int{s.Variant}
 	if s.LockScale {
