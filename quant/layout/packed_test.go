@@ -204,6 +204,8 @@ func TestPackedGoldens(t *testing.T) {
 	}{
 		{"gptq_sym_g128", gptqConfig(4, 128, true, `,"checkpoint_format":"gptq"`), "qzeros_v1", "gptq-int4-g128"},
 		{"gptq_sym_g128", gptqConfig(4, 128, true, `,"checkpoint_format":"gptq_v2"`), "qzeros_v2", "gptq-int4-g128"},
+		{"gptq_asym_g128", gptqConfig(4, 128, false, `,"checkpoint_format":"gptq"`), "qzeros_v1", "gptq-int4-g128"},
+		{"gptq_asym_g128", gptqConfig(4, 128, false, `,"checkpoint_format":"gptq_v2"`), "qzeros_v2", "gptq-int4-g128"},
 		{"gptq_asym_g128_actorder", gptqConfig(4, 128, false, `,"checkpoint_format":"gptq"`), "qzeros_v1", "gptq-int4-g128"},
 		{"gptq_asym_g128_actorder", gptqConfig(4, 128, false, `,"checkpoint_format":"gptq_v2"`), "qzeros_v2", "gptq-int4-g128"},
 		{"gptq_asym_g64_zero0", gptqConfig(4, 64, false, `,"checkpoint_format":"gptq"`), "qzeros_v1", "gptq-int4-g64"},
