@@ -21,6 +21,7 @@ type item struct {
 	tag   int    // a variant's ID, for its mark; -1 where there is none
 	box   bool   // has a box that can be marked
 	on    bool   // is marked, or is what holds now
+	typed bool   // is no row of the list, but what the search line says in full
 	off   string // why it cannot be chosen
 	what  func(*Model) tea.Cmd
 	score int
@@ -39,6 +40,9 @@ type picker struct {
 	notes   bool  // the help of the item under the cursor stands below where notes are cut
 
 	search *lineEdit // nil without a search line
+	// typed is the item that a text names in full although no row does; nil
+	// where rows are all there is.
+	typed func(text string) (item, bool)
 	// accept is what enter does where it is not the item's own doing.
 	accept func(m *Model, p *picker, at *item) tea.Cmd
 }
@@ -71,6 +75,7 @@ func (p *picker) find() {
 	if p.search != nil {
 		text = p.search.text
 	}
+	p.items = slices.DeleteFunc(p.items, func(it item) bool { return it.typed && !it.on })
 	for i := range p.items {
 		score, ok := fuzzy(text, p.items[i].name)
 		if !ok {
@@ -87,6 +92,14 @@ func (p *picker) find() {
 		p.shown = append(p.shown, 0)
 		copy(p.shown[at+1:], p.shown[at:])
 		p.shown[at] = i
+	}
+	if p.typed == nil || text == "" {
+		return
+	}
+	if it, ok := p.typed(text); ok && !slices.ContainsFunc(p.items, func(x item) bool { return x.name == it.name }) {
+		it.typed = true
+		p.items = append(p.items, it)
+		p.shown = slices.Insert(p.shown, 0, len(p.items)-1)
 	}
 }
 
@@ -117,7 +130,7 @@ const noteLines = 3
 func (p *picker) size(m *Model, w, h int) (int, int) {
 	const widest = 96
 	width := max(p.width(), 24)
-	lines := len(p.items)
+	lines := p.listed()
 	switch {
 	case p.notes:
 		groups := map[string]bool{}
@@ -130,22 +143,38 @@ func (p *picker) size(m *Model, w, h int) (int, int) {
 		}
 	case p.search != nil:
 		// The height does not follow the matches, so that nothing jumps.
-		width, lines = max(width, 56), min(len(p.items), 18)+2
+		width, lines = max(width, 56), min(p.listed(), 18)+2
 	}
 	return min(width, widest), lines
 }
 
-// width is what the widest row asks for. Where notes matter they stand under each
+// listed is how many rows the list has, whatever is typed.
+func (p *picker) listed() int {
+	n := 0
+	for i := range p.items {
+		if !p.items[i].typed {
+			n++
+		}
+	}
+	return n
+}
+
+// width is what the widest row of the list asks for. Where notes matter they stand under each
 // other behind the longest name; else a long name may take the room of a note.
 func (p *picker) width() int {
 	names, widest := 0, 0
 	if p.notes {
 		for i := range p.items {
-			names = max(names, views.Width(p.items[i].name))
+			if !p.items[i].typed {
+				names = max(names, views.Width(p.items[i].name))
+			}
 		}
 	}
 	for i := range p.items {
 		it := &p.items[i]
+		if it.typed {
+			continue
+		}
 		n := max(names, views.Width(it.name)) + 8 // pointer and mark before it, blanks behind
 		if it.note != "" {
 			n += views.Width(it.note) + 2

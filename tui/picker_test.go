@@ -70,6 +70,34 @@ func TestVariantsAreSearched(t *testing.T) {
 	}
 }
 
+// Methods compose in more ways than are listed: a name that is typed in full is
+// offered, once, in its canonical form, and stays while it is marked.
+func TestComposedVariantsAreOffered(t *testing.T) {
+	run := newFakeRun(demoState())
+	d := drive(t, run, everyVariant(), 80, 24)
+	n := len(method.Known())
+	d.Press("v").Type("int4-g128+gptq+range").Sees("[ ] int4-g128+range+gptq", "4.25 bits", "GPTQ over the parameters that int4-g128+range chooses")
+	d.Press(" ").Sees("Variants · 1 marked")
+	for range len("int4-g128+gptq+range") {
+		d.Press("backspace")
+	}
+	d.Press("end").Sees("as typed", "[x] int4-g128+range+gptq")
+	for _, text := range []string{"nvfp4+mse_ge1", "nvfp4+gptq", "nvfp4+rtn", "nvfp4+mse_ge1+gptq+ac"} { // in the session, listed, another name of what is there, not whole
+		d.Type(text)
+		if p := d.m.dialog.(*picker); len(p.items) != n+1 {
+			t.Errorf("%s: %d items, want %d", text, len(p.items), n+1)
+		}
+		for range len(text) {
+			d.Press("backspace")
+		}
+	}
+	d.Type("nvfp4+mse_ge1+gptq+act").Press(" ", "enter")
+	slices.Sort(run.added)
+	if got := strings.Join(run.added, " "); got != "int4-g128+range+gptq nvfp4+mse_ge1+gptq+act" {
+		t.Errorf("added %q", got)
+	}
+}
+
 // The list scrolls with its headings, says what is out of sight, and the help of
 // the variant under the cursor is whole.
 func TestVariantsScroll(t *testing.T) {

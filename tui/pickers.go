@@ -8,6 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"quantscope/kernels"
+	"quantscope/quant/method"
 	"quantscope/sessions"
 	"quantscope/views"
 )
@@ -40,10 +41,31 @@ func (m *Model) pickVariant() tea.Cmd {
 	}
 	p := newPicker("Variants", "type to find · enter show or add · space mark · esc close", items)
 	line := newLineEdit("")
-	p.search, p.notes = &line, true
+	p.search, p.notes, p.typed = &line, true, m.composed
 	p.accept = (*Model).acceptVariants
 	m.open(p)
 	return nil
+}
+
+// composed is a variant that no row names and that text does: methods compose in
+// more ways than are listed.
+func (m *Model) composed(text string) (item, bool) {
+	v, err := method.Parse(strings.TrimSpace(text))
+	if err != nil || m.scene.State.VariantByName(v.Name) >= 0 {
+		return item{}, false
+	}
+	it := item{name: v.Name, group: "as typed", tag: -1, box: true, off: m.offAdd()}
+	if over, _, ok := strings.Cut(v.Name, "+gptq"); ok {
+		it.help = "GPTQ over the parameters that " + over + " chooses"
+	}
+	it.note = it.help
+	if f, _ := formatOfVariant(v.Name); f.Bits > 0 {
+		it.note = bitsText(f.BitsPerWeight()) + "  " + it.note
+	}
+	if v.Calibrated() && it.off == "" {
+		it.off = m.offCalibrated()
+	}
+	return it, true
 }
 
 // formatKinds are the headings under which variants are offered, in order.
