@@ -160,6 +160,14 @@ func TestTokenWords(t *testing.T) {
 			t.Errorf("%d cells: %q, want %q", w, got, want)
 		}
 	}
+	first := calibTotals{rank: c.rank} // before the first layer is done
+	if got, want := first.tokenWords(100), "nothing counted yet; T 98,304 ≥ 128·16/2 = 1,024 needed: met"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	dense := calibTotals{rank: calibrate.RankBound{Tokens: 98_304}}
+	if got, want := dense.tokenWords(100), "T 98,304; the model has no experts"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	c.rank.Tokens = 512
 	if got := c.tokenWords(100); !strings.HasSuffix(got, "T 512 < 128·16/2 = 1,024 needed: NOT met") {
 		t.Error(got)

@@ -73,11 +73,14 @@ func (s *Scene) totals(variant int) (c calibTotals, ok bool) {
 // tokenWords says in w cells how the text reached the experts: 3 of 64 experts
 // inactive, 12 below rank; T 98,304 ≥ 16·128/2 = 1,024 needed: met.
 func (c *calibTotals) tokenWords(w int) string {
-	if c.experts == 0 {
-		return fmt.Sprintf("T %s; the model has no experts", thousands(c.rank.Tokens))
-	}
-	text := fmt.Sprintf("%s of %s inactive, %s below rank", thousands(c.inactive), plural(c.experts, "expert"), thousands(c.below))
 	r := &c.rank
+	text := fmt.Sprintf("%s of %s inactive, %s below rank", thousands(c.inactive), plural(c.experts, "expert"), thousands(c.below))
+	switch {
+	case c.experts == 0 && r.Experts == 0:
+		return fmt.Sprintf("T %s; the model has no experts", thousands(r.Tokens))
+	case c.experts == 0:
+		text = "nothing counted yet"
+	}
 	if r.Experts == 0 {
 		return text
 	}

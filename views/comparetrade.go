@@ -144,7 +144,11 @@ func ratioOf(v float64) string {
 // sentence says what the trade is worth.
 func (l *tradeList) sentence(a, b *sessions.Variant) string {
 	if l.n == 0 {
-		return fmt.Sprintf("%s against %s: no matrix has output errors under both yet.", Clean(b.Name), Clean(a.Name))
+		yet := " yet"
+		if l.sideA == tradeNone || l.sideB == tradeNone {
+			yet = "" // and none will have
+		}
+		return fmt.Sprintf("%s against %s: no matrix has output errors under both%s.", Clean(b.Name), Clean(a.Name), yet)
 	}
 	words := func(from, to float64) string {
 		c := quotient(to-from, from)
