@@ -104,7 +104,7 @@ func (j *jobCalibrator) found(s *calibrate.Setup, p *readyCalib) (*codes.Manifes
 	defer store.Close()
 	m := store.Manifest()
 	if m.Source != p.ref.Identity {
-		return nil, fmt.Errorf("codes: %s: are of another checkpoint (identity %.12s, not %.12s)", s.Codes, m.Source, p.ref.Identity)
+		return nil, &CodesError{s.Codes, fmt.Sprintf("they are of another checkpoint (identity %.12s, not %.12s)", m.Source, p.ref.Identity)}
 	}
 	s.Only, s.Damp = orList(s.Only, m.Only), cmp.Or(s.Damp, m.Damp)
 	if o := &j.o.Calibration; o.Corpus != "" || o.File != "" || m.Inputs != InputsSequential {
@@ -119,7 +119,7 @@ func (j *jobCalibrator) found(s *calibrate.Setup, p *readyCalib) (*codes.Manifes
 	}
 	c := &corpus.Corpus{Name: m.Corpus.Name, Source: m.Corpus.Source, Chunks: ids, Tokenizer: m.Corpus.Tokenizer, Calib: true, Begin: -1}
 	if n, err := hex.Decode(c.SHA256[:], []byte(m.Corpus.SHA256)); err != nil || n != len(c.SHA256) {
-		return nil, fmt.Errorf("codes: %s: are of a text with the SHA-256 %q, which is none", s.Codes, m.Corpus.SHA256)
+		return nil, &CodesError{s.Codes, fmt.Sprintf("they are of a text with the SHA-256 %q, which is none", m.Corpus.SHA256)}
 	}
 	s.Corpus = c
 	return &m, nil
@@ -257,7 +257,7 @@ func (o *Options) TakeCodes(from CodesOrigin) error {
 // ReadCodes looks at a folder of codes.
 func ReadCodes(dir string) (CodesOrigin, error) {
 	if !codes.IsStore(dir) {
-		return CodesOrigin{}, &CodesError{dir, "it is no folder of codes"}
+		return CodesOrigin{}, &CodesError{dir, "it " + codes.NoStore(dir)}
 	}
 	s, err := codes.Open(dir)
 	if err != nil {

@@ -26,6 +26,9 @@ func (p *parties) calibrate(r *MeasureRequest) func(context.Context, *candidate.
 		case 0: // the embedded one, as much of it as is asked for; without it the error is of who calibrates
 			if list, err := p.texts(ctx, []string{demo.Calibration}, r, true); err == nil {
 				o.Corpus = list[0]
+				if err := p.disjoint(list); err != nil {
+					return nil, err
+				}
 			}
 		case 1:
 			o.Corpus = texts[0]

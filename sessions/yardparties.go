@@ -98,8 +98,14 @@ func (p *parties) read(ctx context.Context, r *MeasureRequest) (err error) {
 	if p.options.Calib, err = p.texts(ctx, r.Calib, r, true); err != nil {
 		return err
 	}
+	return p.disjoint(p.options.Calib)
+}
+
+// disjoint refuses texts to be measured on that share too much with those that are
+// calibrated on.
+func (p *parties) disjoint(calib []*corpus.Corpus) error {
 	for _, c := range p.corpora {
-		for _, k := range p.options.Calib {
+		for _, k := range calib {
 			shared, err := corpus.Overlap(c, k)
 			if err == nil {
 				err = shared.Err()

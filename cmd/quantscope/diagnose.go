@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"runtime"
 	"strings"
 	"time"
@@ -79,8 +78,8 @@ func (f *diagnoseFlags) request(std streams) (r diagnose.Request, err error) {
 		return r, usage(fmt.Errorf("--threads %d: at least one is needed", f.threads))
 	case f.chunk < 0 || f.calibChunks < 0 || f.chunks < 0:
 		return r, usage(fmt.Errorf("--chunk %d, --chunks %d, --eval-chunks %d: want 0 or more", f.chunk, f.calibChunks, f.chunks))
-	case !(f.damp > 0) || math.IsInf(f.damp, 1):
-		return r, usage(fmt.Errorf("--damp %g: want more than 0", f.damp))
+	case !(f.damp > 0 && f.damp <= 1):
+		return r, usage(fmt.Errorf("--damp %g: it is a share of the diagonal's mean, above 0 and up to 1", f.damp))
 	}
 	if r.Variant, err = method.Parse(f.variant); err != nil {
 		return r, usage(err)

@@ -67,6 +67,7 @@ func TestDiagnoseRefuses(t *testing.T) {
 		{exitUsage, []string{"demo", "--variant", "int4-g128+gpqt"}, "gpqt"},
 		{exitUsage, []string{"demo", "--variant", "int4-g128+gptq", "--targets", "nothing"}, "nothing"},
 		{exitUsage, []string{"demo", "--variant", "int4-g128+gptq", "--damp", "0"}, "--damp 0"},
+		{exitUsage, []string{"demo", "--variant", "int4-g128+gptq", "--damp", "2"}, "--damp 2"},
 		{exitUsage, []string{"demo", "--variant", "int4-g128+gptq", "--eval-chunks", "-1"}, "--eval-chunks -1"},
 		{exitBadInput, []string{"demo", "--variant", "int4-g128+gptq", "--corpus", "calib", "--eval", "calib"}, "evaluation text is in the calibration text"},
 		{exitBadInput, []string{"nowhere", "--variant", "int4-g128+gptq"}, "nowhere"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -225,5 +226,16 @@ func TestMeasureCodesOfQuantize(t *testing.T) {
 	if len(d.Candidates) != 2 || d.Candidates[0].Effective != "int4-g128+gptq" || d.Candidates[1].Candidate != "int4-g128" || !d.Candidates[1].Added || d.Candidates[0].Gain == nil || d.Candidates[0].Gain.Verdict == "equal" ||
 		d.Candidates[0].BitsPerWeight != d.Candidates[1].BitsPerWeight {
 		t.Errorf("%+v", d.Candidates)
+	}
+}
+
+// The embedded calibration text is refused as text to measure on before an hour is
+// spent on calibrating by it.
+func TestMeasureOnCalibrationText(t *testing.T) {
+	cache := filepath.Join(t.TempDir(), "codes")
+	o := command(t, "measure", "demo", "--candidate", "int4-g128+gptq", "--calib-chunks", "1", "--corpus", "calib", "--chunks", "1", "--codes", cache, "--session", filepath.Join(t.TempDir(), "s.qscope"))
+	o.refused(t, exitBadInput)
+	if _, err := os.Stat(cache); !errors.Is(err, os.ErrNotExist) || !strings.Contains(o.err, "evaluation text is in the calibration text") {
+		t.Errorf("%v: %s", err, o.err)
 	}
 }

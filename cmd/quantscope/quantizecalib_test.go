@@ -54,6 +54,11 @@ func TestQuantizeCalibrated(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 
+	o = command(t, "quantize", "../../analysis/model/testdata/qwen3_moe", "--from-codes", codes, "--session", filepath.Join(dir, "no.qscope"))
+	if o.refused(t, exitBadInput); !strings.Contains(o.err, codes+": they are of another checkpoint (identity ") {
+		t.Errorf("%s", o.err)
+	}
+
 	for what, c := range map[string]struct {
 		args []string
 		code int
@@ -65,7 +70,9 @@ func TestQuantizeCalibrated(t *testing.T) {
 		"another damping":   {[]string{"--from-codes", codes, "--damp", "0.5"}, exitBadInput, "damping was 0.01 and is now 0.5"},
 		"codes and codes":   {[]string{"--from-codes", codes, "--codes", codes}, exitUsage, "exclude each other"},
 		"a layout":          {[]string{"--from-codes", codes, "--out", filepath.Join(dir, "no"), "--layout", "compressed-tensors"}, exitUsage, "own"},
-		"no folder":         {[]string{"--from-codes", dir}, exitBadInput, "is no folder of codes"},
+		"no folder":         {[]string{"--from-codes", t.TempDir()}, exitBadInput, "is no folder of codes"},
+		"a folder of them":  {[]string{"--from-codes", filepath.Dir(codes)}, exitBadInput, `is no folder of codes, and holds some: "int4-g128+gptq"`},
+		"nothing":           {[]string{"--from-codes", filepath.Join(dir, "gone")}, exitBadInput, "is not there"},
 		"no calibrated one": {[]string{"--variant", "nvfp4", "--calib", "calib"}, exitUsage, "--calib is for calibrated variants"},
 		"two, one folder":   {[]string{"--variant", "nvfp4+gptq,int4-g128+gptq", "--codes", dir}, exitUsage, "--codes names the folder of one calibrated variant"},
 		"moments and text":  {[]string{"--variant", "nvfp4+gptq", "--calib", "calib", "--calibration", "x"}, exitUsage, "exclude each other"},
