@@ -113,7 +113,7 @@ func verifyCheckpoint(ctx context.Context, std streams, src, out string, f verif
 // openCodes opens a folder of codes of the checkpoint with this identity.
 func openCodes(dir, identity string) (*codes.Store, error) {
 	if !codes.IsStore(dir) {
-		return nil, badInput(fmt.Errorf("%s: is no folder of codes", dir))
+		return nil, badInput(fmt.Errorf("%s: %s", dir, codes.NoStore(dir)))
 	}
 	s, err := codes.Open(dir)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -185,6 +186,25 @@ func Open(dir string) (*Store, error) {
 func IsStore(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, manifestName))
 	return err == nil && info.Mode().IsRegular()
+}
+
+// NoStore says why a folder is none of codes: it is not there, or one above such
+// folders, which a run makes one a variant.
+func NoStore(dir string) string {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "is not there"
+	}
+	var inside []string
+	for _, e := range entries {
+		if IsStore(filepath.Join(dir, e.Name())) {
+			inside = append(inside, strconv.Quote(e.Name()))
+		}
+	}
+	if len(inside) > 0 {
+		return "is no folder of codes, and holds some: " + strings.Join(inside, ", ")
+	}
+	return "is no folder of codes"
 }
 
 // Dir is the folder.
