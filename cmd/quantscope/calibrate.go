@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -76,6 +77,8 @@ func (f *calibrateFlags) check() (err error) {
 	switch {
 	case f.out == "" && f.imatrix == "":
 		return usage(errors.New("--out is wanted: the file to write; or --imatrix"))
+	case filepath.Clean(f.out) == filepath.Clean(f.imatrix):
+		return usage(fmt.Errorf("--out %s, --imatrix %s: they are two files", f.out, f.imatrix))
 	case f.chunk < 0 || f.chunk == 1 || f.chunks < 0:
 		return usage(fmt.Errorf("--chunk %d, --chunks %d: a chunk has 2 tokens or more, and there are 0 or more", f.chunk, f.chunks))
 	case f.threads < 1:

@@ -237,6 +237,7 @@ func TestCalibrateRefuses(t *testing.T) {
 		{exitUsage, "names 5 corpora: prose, code, multi, math, chat", []string{"demo", "--out", file("x"), "--corpus", "demo"}},
 		{exitUsage, "whose number of chunks is 2, and 1 is asked for", []string{"demo", "--out", file("half"), "--chunks", "1"}},
 		{exitEnvironment, "held by process", []string{"demo", "--out", file("held"), "--chunks", "2"}},
+		{exitUsage, "they are two files", []string{"demo", "--out", file("x"), "--imatrix", file("x")}},
 		{exitBadInput, "evaluation text is in the calibration text", []string{"demo", "--out", file("x"), "--eval", "prose", "--eval", "calib"}},
 		{exitBadInput, "no such file", []string{file("nothing"), "--out", file("x")}},
 		{exitBadInput, "no such file", []string{"demo", "--out", file("x"), "--corpus", file("no.txt")}},
