@@ -138,10 +138,13 @@ func (p *Compare) head(a, b *sessions.Variant, r rect) string {
 			text = p.trades.sentence(a, b)
 		}
 		if kl := p.scene.KL.of(a.Name, b.Name); kl != nil {
-			text = strings.TrimSuffix(text, ".") + "; " + kl.sentence() + "."
-		}
-		if r.h == 1 {
-			return th.Text.Render(Fit(text, r.w))
+			plain := strings.TrimSuffix(text, ".")
+			for _, said := range []string{"; " + kl.sentence() + ".", "; KL " + kl.words() + ".", "; KL " + kl.means() + "."} {
+				if len(wrapped(th.Text, plain+said, r.w)) <= r.h {
+					text = plain + said
+					break
+				}
+			}
 		}
 		return Block(wrapped(th.Text, text, r.w), r.w, r.h)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/muesli/termenv"
 
+	"quantscope/analysis/yardstick"
 	"quantscope/sessions"
 	"quantscope/views/viewstest"
 )
@@ -94,5 +95,32 @@ func TestKLSaysWhatItWasCalibratedOn(t *testing.T) {
 	hit(p, "down")
 	if text := p.View(); !strings.Contains(text, "int4-g128+gptq is calibrated on calib (demo): 98304 tokens in 256 chunks, sha256 6a0bac2e91e3; 1 fell back: layers.2.mlp.experts.8.down_proj: no token") {
 		t.Error(text)
+	}
+}
+
+// What Compare says of KL is shortened, and then left out, before it is cut.
+func TestCompareHeadIsNotCut(t *testing.T) {
+	s := klCalibrated(t, termenv.Ascii).scene
+	s.Baseline, s.Variant = 0, 1
+	s.KL.Compared = &KLCompared{A: "int4-g128", B: "int4-g128+gptq", KLA: 0.0363, KLB: 0.0303, Pair: yardstick.Pair{DKL: -0.006, Low: -0.007, High: -0.005, Chunks: 72}}
+	p := newCompare(s)
+	p.SetSize(198, 55)
+	hit(p, "c")
+	_ = p.View()
+	seen := map[string]bool{}
+	for h, from := range map[int]int{1: 160, 2: 90} {
+		for w := from; w < 300; w++ {
+			text := strings.TrimSpace(p.head(&s.State.Variants[0], &s.State.Variants[1], rect{w: w, h: h}))
+			if strings.Contains(text, "…") || !strings.HasSuffix(text, ".") {
+				t.Fatalf("%d×%d: %q", w, h, text)
+			}
+			for _, part := range []string{"KL to the reference falls", "; KL 0."} {
+				seen[part] = seen[part] || strings.Contains(text, part)
+			}
+			seen["none"] = seen["none"] || !strings.Contains(text, "KL")
+		}
+	}
+	if len(seen) != 3 || !seen["KL to the reference falls"] || !seen["; KL 0."] || !seen["none"] {
+		t.Errorf("%v", seen)
 	}
 }

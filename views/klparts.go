@@ -24,6 +24,12 @@ func (p *KL) drawPairs(w, h int) string {
 		changes = append(changes, klChange(r.Pairs[i].DKL))
 	}
 	changes = AlignDecimal(changes)
+	// What is left for a name beside the verdict and, where there is room, the interval.
+	const least, figures, interval = 13, 25, 32
+	name := max(least, (w-figures)/2)
+	if w >= 2*least+figures+interval {
+		name = max(least, (w-figures-interval)/2)
+	}
 	var said []string
 	for i := range r.Pairs {
 		pair := &r.Pairs[i]
@@ -37,7 +43,7 @@ func (p *KL) drawPairs(w, h int) string {
 			chunks = fmt.Sprintf("%d/%d", pair.Wins, pair.Chunks)
 		}
 		tb.Rows = append(tb.Rows, []string{
-			shortenVariant(p.label(pair.A), 13), shortenVariant(p.label(pair.B), 13), changes[i], klInterval(pair.Low, pair.High), style.Render(string(verdict)), chunks,
+			shortenVariant(p.label(pair.A), name), shortenVariant(p.label(pair.B), name), changes[i], klInterval(pair.Low, pair.High), style.Render(string(verdict)), chunks,
 		})
 		if pair.A == p.at || pair.B == p.at {
 			said = append(said, klSentence(r.Setup, pair))
