@@ -133,7 +133,7 @@ func table(w io.Writer, dir, name, title, about string) error {
 	fmt.Fprintf(w, "; kernels %s, program %s, reference %.12s.\n", d.KernelSet, d.Program, d.Reference.Identity)
 	for i := range d.Candidates {
 		if c := d.Candidates[i].Calibrated; c != "" {
-			fmt.Fprintf(w, "Calibrated on %s.\n", c)
+			fmt.Fprintf(w, "Calibrated on %s.\n", strings.ReplaceAll(c, dir+string(filepath.Separator), ""))
 			break
 		}
 	}
