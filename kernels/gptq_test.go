@@ -175,7 +175,8 @@ func TestGPTQIdentityIsThePass(t *testing.T) {
 	m := c.matrix()
 	amax, _ := Reference().AbsMax(m)
 	options := []FactorOptions{{}, {Order: order}}
-	for _, s := range []Set{Reference(), Best()} {
+	sets := Available()
+	for _, s := range slices.Delete(sets, 1, max(len(sets)-1, 1)) { // the reference, and the best where there is another
 		var factors []*Factor
 		for _, o := range options {
 			f, err := s.Factorize(identityHessian(c.cols, 2), o)
