@@ -186,7 +186,7 @@ func TestFullDisk(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 4096, Max: old.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 17, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
 	big := testMatrix("head", 512, 512, 1)
