@@ -165,9 +165,11 @@ type State struct {
 	Yards    []*Yard     // measurements of KL divergence, in order
 	// Calibrations are runs of calibrated variants, in order.
 	Calibrations []*Calibration
-	Progress     Progress
-	LastSeq      int64
-	LastUS       int64
+	// Recipes are recipes that variants follow, in order.
+	Recipes  []*RecipeRun
+	Progress Progress
+	LastSeq  int64
+	LastUS   int64
 }
 
 // Batch is what changed since the last one.

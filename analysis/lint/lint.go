@@ -13,25 +13,6 @@ import (
 	"quantscope/quant/topology"
 )
 
-// Severity says what a finding means for a gate.
-type Severity string
-
-// Severities.
-const (
-	Error   Severity = "error"   // the gate fails
-	Warning Severity = "warning" // worth a look; the gate passes
-)
-
-// Finding is one defect.
-type Finding struct {
-	ID       string   `json:"id"` // of the rule
-	Severity Severity `json:"severity"`
-	File     string   `json:"file"`
-	Tensor   string   `json:"tensor"`
-	Message  string   `json:"message"`
-	Fix      string   `json:"fix"`
-}
-
 // Rule is one check.
 type Rule struct {
 	ID, Help string
@@ -59,7 +40,7 @@ func Run(ctx context.Context, c *checkpoint.Checkpoint, m *topology.Model) ([]Fi
 			return out, err
 		}
 		for _, f := range found {
-			f.ID = r.ID
+			f.ID, f.Rule = r.ID, r.ID
 			out = append(out, f)
 		}
 	}
