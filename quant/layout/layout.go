@@ -40,7 +40,8 @@ type Layout struct {
 	// does not; "" elsewhere.
 	ZeroPoints ZeroPoints
 
-	byName map[string]int
+	byName  map[string]int
+	configs []*config // of config.json and of the file beside it, for Says
 }
 
 // Module is one quantized linear map.
@@ -115,7 +116,7 @@ func OpenWith(ck *checkpoint.Checkpoint, model *topology.Model, options Options)
 	o.modules()
 	o.declare()
 	o.compare(other)
-	l.Entries = declared.entries
+	l.Entries, l.configs = declared.entries, []*config{declared, other}
 	slices.SortStableFunc(l.Findings, func(a, b Finding) int { return strings.Compare(a.File, b.File) })
 	return l, nil
 }
