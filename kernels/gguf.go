@@ -12,27 +12,37 @@ type GGUFType uint32
 
 // Types of GGUF tensors. The numbers are the format's.
 const (
-	GGUFF32   GGUFType = 0
-	GGUFF16   GGUFType = 1
-	GGUFQ4_0  GGUFType = 2
-	GGUFQ4_1  GGUFType = 3
-	GGUFQ5_0  GGUFType = 6
-	GGUFQ5_1  GGUFType = 7
-	GGUFQ8_0  GGUFType = 8
-	GGUFQ2_K  GGUFType = 10
-	GGUFQ3_K  GGUFType = 11
-	GGUFQ4_K  GGUFType = 12
-	GGUFQ5_K  GGUFType = 13
-	GGUFQ6_K  GGUFType = 14
-	GGUFIQ4NL GGUFType = 20
-	GGUFIQ4XS GGUFType = 23
-	GGUFI8    GGUFType = 24
-	GGUFI16   GGUFType = 25
-	GGUFI32   GGUFType = 26
-	GGUFI64   GGUFType = 27
-	GGUFF64   GGUFType = 28
-	GGUFBF16  GGUFType = 30
-	GGUFMXFP4 GGUFType = 39
+	GGUFF32    GGUFType = 0
+	GGUFF16    GGUFType = 1
+	GGUFQ4_0   GGUFType = 2
+	GGUFQ4_1   GGUFType = 3
+	GGUFQ5_0   GGUFType = 6
+	GGUFQ5_1   GGUFType = 7
+	GGUFQ8_0   GGUFType = 8
+	GGUFQ2_K   GGUFType = 10
+	GGUFQ3_K   GGUFType = 11
+	GGUFQ4_K   GGUFType = 12
+	GGUFQ5_K   GGUFType = 13
+	GGUFQ6_K   GGUFType = 14
+	GGUFIQ2XXS GGUFType = 16
+	GGUFIQ2XS  GGUFType = 17
+	GGUFIQ3XXS GGUFType = 18
+	GGUFIQ1S   GGUFType = 19
+	GGUFIQ4NL  GGUFType = 20
+	GGUFIQ3S   GGUFType = 21
+	GGUFIQ2S   GGUFType = 22
+	GGUFIQ4XS  GGUFType = 23
+	GGUFI8     GGUFType = 24
+	GGUFI16    GGUFType = 25
+	GGUFI32    GGUFType = 26
+	GGUFI64    GGUFType = 27
+	GGUFF64    GGUFType = 28
+	GGUFIQ1M   GGUFType = 29
+	GGUFBF16   GGUFType = 30
+	GGUFTQ1_0  GGUFType = 34
+	GGUFTQ2_0  GGUFType = 35
+	GGUFMXFP4  GGUFType = 39
+	GGUFNVFP4  GGUFType = 40
 )
 
 // ggufInfo describes a type: Block elements along a row take Bytes bytes.
@@ -66,12 +76,20 @@ var ggufTypes = [...]ggufInfo{
 	GGUFIQ4XS: {"IQ4_XS", 256, 136, decodeIQ4XS},
 	GGUFMXFP4: {"MXFP4", 32, 17, decodeGGUFMXFP4},
 
-	// Types without a decoder: names and sizes, so that files with them can be
-	// looked at. 40 and above mean different things in different programs.
+	GGUFNVFP4:  {"NVFP4", 64, 36, decodeGGUFNVFP4},
+	GGUFIQ2XXS: {"IQ2_XXS", 256, 66, decodeIQ2XXS},
+	GGUFIQ2XS:  {"IQ2_XS", 256, 74, decodeIQ2XS},
+	GGUFIQ2S:   {"IQ2_S", 256, 82, decodeIQ2S},
+	GGUFIQ3XXS: {"IQ3_XXS", 256, 98, decodeIQ3XXS},
+	GGUFIQ3S:   {"IQ3_S", 256, 110, decodeIQ3S},
+	GGUFIQ1S:   {"IQ1_S", 256, 50, decodeIQ1S},
+	GGUFIQ1M:   {"IQ1_M", 256, 56, decodeIQ1M},
+	GGUFTQ1_0:  {"TQ1_0", 256, 54, decodeTQ1},
+	GGUFTQ2_0:  {"TQ2_0", 256, 66, decodeTQ2},
+
+	// Blocks of activations, which no file holds: names and sizes only. Numbers
+	// above 40 mean different things in different programs, and are not known.
 	9: {"Q8_1", 32, 36, nil}, 15: {"Q8_K", 256, 292, nil},
-	16: {"IQ2_XXS", 256, 66, nil}, 17: {"IQ2_XS", 256, 74, nil}, 18: {"IQ3_XXS", 256, 98, nil}, 19: {"IQ1_S", 256, 50, nil},
-	21: {"IQ3_S", 256, 110, nil}, 22: {"IQ2_S", 256, 82, nil}, 29: {"IQ1_M", 256, 56, nil},
-	34: {"TQ1_0", 256, 54, nil}, 35: {"TQ2_0", 256, 66, nil},
 }
 
 // info describes a type that is known.

@@ -83,3 +83,27 @@ func decodeGGUFMXFP4(dst []float32, src []byte) {
 		dst[j], dst[j+16] = d*ggufE2M1[b&15], d*ggufE2M1[b>>4]
 	}
 }
+
+// ggufUE4M3 is a scale of NVFP4 blocks: E4M3 whose sign bit does not count, and
+// whose NaN is 0, but not that with the bit set (ggml_ue4m3_to_fp32).
+func ggufUE4M3(c byte) float32 {
+	switch c {
+	case 0x7f:
+		return 0
+	case 0xff:
+		return 480
+	}
+	return E4M3ToF32(c & 127)
+}
+
+// decodeGGUFNVFP4 has four scales and then the codes of four blocks of 16, as those
+// of blocks of 32 in halves. The tensor's own factor is a tensor of its own and not
+// in here.
+func decodeGGUFNVFP4(dst []float32, src []byte) {
+	for s := range 4 {
+		d := ggufUE4M3(src[s])
+		for j, b := range src[4+8*s : 12+8*s] {
+			dst[16*s+j], dst[16*s+j+8] = d*ggufE2M1[b&15], d*ggufE2M1[b>>4]
+		}
+	}
+}

@@ -63,7 +63,7 @@ func TestGGUFOfSets(t *testing.T) {
 		checkGGUF(t, raw, b%9)
 	}
 	for _, s := range Available() {
-		for _, typ := range []GGUFType{GGUFI8, 40, 1 << 30} {
+		for _, typ := range []GGUFType{GGUFI8, 41, 42, 1 << 30} {
 			if err := s.DecodeGGUF(make([]float32, 32), typ, make([]byte, 32)); err == nil {
 				t.Errorf("%s decodes %s", s.Name, typ)
 			}

@@ -2,12 +2,24 @@ package kernels
 
 import "fmt"
 
-// ggufHalves are the byte offsets of two-byte fields in a block, and wide those
-// of four-byte ones, for types whose blocks hold such fields.
+// ggufHalves are the byte offsets of two-byte fields in a block: its f16, and what
+// ggml's structures declare as words of 16 bits (indices of IQ2_XXS and IQ2_XS, high
+// bits of IQ1_S and IQ4_XS). IQ1_M has its f16 spread over the words of its scales.
 var ggufHalves = map[GGUFType][]int{
 	GGUFQ4_0: {0}, GGUFQ4_1: {0, 2}, GGUFQ5_0: {0}, GGUFQ5_1: {0, 2}, GGUFQ8_0: {0},
 	GGUFQ2_K: {80, 82}, GGUFQ3_K: {108}, GGUFQ4_K: {0, 2}, GGUFQ5_K: {0, 2}, GGUFQ6_K: {208},
-	GGUFIQ4NL: {0}, GGUFIQ4XS: {0, 2}, GGUFMXFP4: {},
+	GGUFIQ4NL: {0}, GGUFIQ4XS: {0, 2}, GGUFMXFP4: {}, GGUFNVFP4: {},
+	GGUFIQ2XXS: words(0, 33), GGUFIQ2XS: words(0, 33), GGUFIQ2S: {0}, GGUFIQ3XXS: {0}, GGUFIQ3S: {0},
+	GGUFIQ1S: append(words(34, 8), 0), GGUFIQ1M: words(48, 4), GGUFTQ1_0: {52}, GGUFTQ2_0: {64},
+}
+
+// words are the offsets of n words from the first on.
+func words(first, n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = first + 2*i
+	}
+	return list
 }
 
 // SwapGGUF turns blocks of a big-endian file into little-endian ones, in place:

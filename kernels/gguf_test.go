@@ -33,9 +33,12 @@ func TestGGUFMeetsGGUFPy(t *testing.T) {
 	}{
 		"gguf_dequantize.safetensors": {".blocks", []kernels.GGUFType{
 			kernels.GGUFQ2_K, kernels.GGUFQ3_K, kernels.GGUFQ4_K, kernels.GGUFQ5_K, kernels.GGUFQ6_K, kernels.GGUFIQ4NL, kernels.GGUFIQ4XS,
+			kernels.GGUFIQ2XXS, kernels.GGUFIQ2XS, kernels.GGUFIQ2S, kernels.GGUFIQ3XXS, kernels.GGUFIQ3S, kernels.GGUFIQ1S, kernels.GGUFIQ1M,
+			kernels.GGUFTQ1_0, kernels.GGUFTQ2_0, kernels.GGUFNVFP4, kernels.GGUFMXFP4, kernels.GGUFQ4_0, kernels.GGUFQ5_1, kernels.GGUFQ8_0,
 		}},
 		"gguf_quantize.safetensors": {".bytes", []kernels.GGUFType{
 			kernels.GGUFQ4_0, kernels.GGUFQ4_1, kernels.GGUFQ5_0, kernels.GGUFQ5_1, kernels.GGUFQ8_0, kernels.GGUFBF16, kernels.GGUFMXFP4,
+			kernels.GGUFTQ1_0, kernels.GGUFTQ2_0,
 		}},
 	} {
 		ck, err := checkpoint.Open(filepath.Join("testdata", "golden", file))

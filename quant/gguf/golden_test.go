@@ -178,9 +178,9 @@ func TestValues(t *testing.T) {
 		gold   string
 		decode int // how many tensors have a decoder
 	}{
-		"model_a.gguf":              {"model_a.gguf.safetensors", 17},
+		"model_a.gguf":              {"model_a.gguf.safetensors", 27},
 		"split-00002-of-00002.gguf": {"split.gguf.safetensors", 5},
-		"big_endian.gguf":           {"big_endian.gguf.safetensors", 8},
+		"big_endian.gguf":           {"big_endian.gguf.safetensors", 9},
 		"big_endian_plain.gguf":     {"big_endian_plain.gguf.safetensors", 3},
 	} {
 		f := open(t, golden(file))

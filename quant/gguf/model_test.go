@@ -116,7 +116,7 @@ func TestTensorsThatAreRefused(t *testing.T) {
 		"the other half":           {func(x *fixture) { x.add(rng, "blk.0.attn_v_b.weight", kernels.GGUFF32, 2, 2, 2) }, []string{"blk.0.attn_v_b.weight", "without attn_k_b"}},
 		"experts of none":          {func(x *fixture) { x.add(rng, "blk.0.ffn_gate_exps.weight", kernels.GGUFF32, 2, 4, 4) }, []string{"blk.0.ffn_gate_exps.weight", "a stack of 0 experts"}},
 		"integers":                 {func(x *fixture) { x.add(rng, "blk.0.attn_q.bias", kernels.GGUFI32, 64) }, []string{"blk.0.attn_q.bias", "I32"}},
-		"a type without a decoder": {func(x *fixture) { x.add(rng, "output.weight", 16, 1, 256) }, []string{"output.weight", "type IQ2_XXS (16) has no decoder"}},
+		"a type without a decoder": {func(x *fixture) { x.add(rng, "output.weight", 9, 1, 256) }, []string{"output.weight", "type Q8_1 (9) has no decoder"}},
 		"four dimensions":          {func(x *fixture) { x.add(rng, "output.weight", kernels.GGUFF32, 1, 2, 2, 2) }, []string{"output.weight", "a matrix or a vector"}},
 	} {
 		x := llamaFixture(kernels.GGUFF16)
