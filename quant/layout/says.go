@@ -1,5 +1,10 @@
 package layout
 
+import (
+	"quantscope/quant/checkpoint"
+	"quantscope/quant/topology"
+)
+
 // Said is what one config says of a module.
 type Said struct {
 	File      string // of the config
@@ -29,3 +34,7 @@ func (l *Layout) Says(module string, linear bool) []Said {
 	}
 	return out
 }
+
+// IsLinear says whether torch has the module of a stored weight as a Linear: the
+// projections, routers and heads, stored as a matrix, or experts as a stack of them.
+func IsLinear(t *checkpoint.Tensor, r *topology.Role) bool { return isLinear(t, r) }
