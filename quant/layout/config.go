@@ -28,6 +28,7 @@ const (
 	AWQ               = "awq"   // AutoAWQ's GEMM: codes in words along the outputs
 	Marlin            = "marlin"
 	Quantscope        = "quantscope"
+	MLX               = "mlx" // named by no quant_method, but by its own key
 )
 
 // ownVersion is the version of quantscope's layout that is read.
@@ -44,6 +45,9 @@ type config struct {
 	entries []Entry
 	block   block // weight_block_size
 	words   wordArgs
+
+	mlx       mlxArgs // of all modules
+	mlxLayers map[string]mlxArgs
 }
 
 // Receipt is what quantscope writes into the config of its exports: how the
@@ -146,8 +150,10 @@ func readConfigs(ck *checkpoint.Checkpoint) (declared, other *config, err error)
 	if text := ck.ConfigJSON(); len(text) > 0 {
 		var root struct {
 			Quant json.RawMessage `json:"quantization_config"`
+			MLX   json.RawMessage `json:"quantization"`
 			Text  struct {
 				Quant json.RawMessage `json:"quantization_config"`
+				MLX   json.RawMessage `json:"quantization"`
 			} `json:"text_config"`
 		}
 		if err := json.Unmarshal(text, &root); err != nil {
@@ -157,7 +163,12 @@ func readConfigs(ck *checkpoint.Checkpoint) (declared, other *config, err error)
 		if len(raw) == 0 || string(raw) == "null" {
 			raw = root.Text.Quant
 		}
-		if len(raw) > 0 && string(raw) != "null" {
+		switch mlx := firstMLX(root.MLX, root.Text.MLX, raw); {
+		case mlx != nil:
+			if declared, err = parseMLX(configFile, mlx); err != nil {
+				return nil, nil, fail(configFile, err)
+			}
+		case len(raw) > 0 && string(raw) != "null":
 			if declared, err = parseConfig(configFile, raw); err != nil {
 				return nil, nil, fail(configFile, err)
 			}
@@ -307,7 +318,7 @@ func (g *configGroup) contradiction(m *Module) string {
 	if w.Bits != m.format.Bits {
 		said = append(said, fmt.Sprintf("num_bits %d", w.Bits))
 	}
-	if isFloat := m.format.Element != "int4"; w.Type != "" && isFloat != (w.Type == "float") {
+	if isFloat := !strings.HasPrefix(m.format.Element, "int"); w.Type != "" && isFloat != (w.Type == "float") {
 		said = append(said, "type "+w.Type)
 	}
 	if w.GroupSize != nil && *w.GroupSize > 0 && m.format.Bits == 4 && m.format.Group != *w.GroupSize {

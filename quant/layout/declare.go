@@ -129,7 +129,7 @@ func (c *config) cover(matched []int, isLinear bool) coverage {
 			closest, pattern, v.group = k, e.Pattern, c.groupOf(i)
 		}
 	}
-	v.implied = len(c.groups) == 0 && c.method != "" && isLinear
+	v.implied = (len(c.groups) == 0 || c.method == MLX) && c.method != "" && isLinear
 	return v
 }
 

@@ -35,6 +35,7 @@ var (
 	wide   = []checkpoint.DType{checkpoint.F32, checkpoint.BF16}
 	tiled  = []checkpoint.DType{checkpoint.F32, checkpoint.F8E8M0}
 	power  = []checkpoint.DType{checkpoint.U8, checkpoint.F8E8M0}
+	u32    = []checkpoint.DType{checkpoint.U32}
 	halves = []checkpoint.DType{checkpoint.F16, checkpoint.BF16, checkpoint.F32}
 )
 
@@ -49,6 +50,8 @@ var forms = []form{
 	{CompressedTensors, "int4", []need{{"weight_packed", i32}, {"weight_scale", wide}, {"weight_shape", i64}}, buildWords},
 	{"", "packed integers", []need{{"qweight", i32}, {"qzeros", i32}, {"scales", halves}}, buildPacked}, // GPTQ and AWQ
 	{Marlin, "int4", []need{{"B", i32}, {"s", halves}}, buildMarlin},
+	{MLX, "affine", []need{{"weight", u32}, {"scales", halves}, {"biases", halves}}, buildMLXAffine},
+	{MLX, "mxfp4, nvfp4 or mxfp8", []need{{"weight", u32}, {"scales", u8}}, buildMLXFloat},
 	{Quantscope, "int4", []need{{"weight_packed", u8}, {"weight_scale", bf16}, {"weight_min", bf16}}, buildOwn},
 }
 

@@ -66,6 +66,8 @@ type Module struct {
 	tileR  int  // rows and columns of a tile, where the format has tiles
 	tileC  int
 	packed *packed // of GPTQ and AWQ
+	own    own     // that decodes the module, where the kernels have no such format
+	unit   float32 // of the second-level scale; 0: it is stored as it is. Without a stored one it is the scale
 }
 
 // Field is a stored tensor, or an expert's part of it, that belongs to a module.
@@ -253,7 +255,7 @@ func (g *group) paramList() []string {
 var fieldParams = []string{
 	"weight_packed", "weight_global_scale", "weight_zero_point", "weight_scale_inv", "weight_scale_2", "weight_g_idx",
 	"weight_scale", "weight_shape", "weight_min", "input_global_scale", "input_scale", "input_zero_point", "output_scale",
-	"pre_quant_scale", "svdquant_lora_a", "svdquant_lora_b", "weight", "bias",
+	"pre_quant_scale", "svdquant_lora_a", "svdquant_lora_b", "weight", "bias", "biases", "global_scale",
 	"qweight", "qzeros", "scales", "g_idx", "blocks", "q_scale", "k_scale", "v_scale",
 }
 

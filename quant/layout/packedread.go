@@ -217,7 +217,7 @@ func (m *Module) groupOf(col int) int {
 
 // OwnPanels says whether what was read is decoded by Panel, not by the kernels'
 // formats.
-func (m *Module) OwnPanels() bool { return m.packed != nil }
+func (m *Module) OwnPanels() bool { return m.packed != nil || m.own != nil }
 
 // Panel decodes rows row0 … and columns col0 … of what was read, rows counted from
 // the first of it, into dst, row-major without gaps: the exact products scale ·
@@ -225,7 +225,10 @@ func (m *Module) OwnPanels() bool { return m.packed != nil }
 // computes these rounded to it once. Many goroutines may call it at once.
 func (m *Module) Panel(dst []float32, s *Stored, row0, rows, col0, cols int) error {
 	p := m.packed
-	if p == nil {
+	switch {
+	case m.own != nil:
+		return m.ownPanel(dst, s, row0, rows, col0, cols)
+	case p == nil:
 		return fmt.Errorf("layout: %s: %s has no panels of its own: %w", m.Name, m.Spec.Format, kernels.ErrUnsupported)
 	}
 	rowBytes := m.rowBytes()

@@ -39,6 +39,8 @@ func (m *Module) RowMultiple() int {
 		return 8
 	case m.packed != nil:
 		return m.packed.rowMultiple()
+	case m.own != nil:
+		return m.own.rowMultiple()
 	}
 	return max(1, m.tileR)
 }
@@ -73,11 +75,21 @@ func (m *Module) Bytes() int64 {
 	return n
 }
 
-// Global reads the second-level scale; 0 where the layout has none.
+// Global reads the second-level scale, as what blocks' scales are multiplied by or
+// divided by; 0 where the layout has none.
 func (m *Module) Global(ctx context.Context) (float32, error) {
 	if m.global.t == nil {
-		return 0, nil
+		return m.unit, nil
 	}
+	v, err := m.storedGlobal(ctx)
+	if m.unit != 0 {
+		v /= m.unit
+	}
+	return v, err
+}
+
+// storedGlobal is the second-level scale as it is stored.
+func (m *Module) storedGlobal(ctx context.Context) (float32, error) {
 	var raw [4]byte
 	n := m.global.t.DType.Bits() / 8
 	if err := m.ck.ReadAt(ctx, m.global.t, m.global.off, raw[:n]); err != nil {
@@ -113,6 +125,9 @@ func (m *Module) Read(ctx context.Context, s *Stored, first, rows int) error {
 	var err error
 	if s.Global, err = m.Global(ctx); err != nil {
 		return err
+	}
+	if m.own != nil {
+		return m.own.read(ctx, m, s, first, rows)
 	}
 	if err := m.readCodes(ctx, s, int64(first), int64(rows)); err != nil {
 		return err
@@ -214,7 +229,7 @@ func (m *Module) Dequantize(ctx context.Context, dst []float32, first int, s *St
 // Decode decodes what Read read.
 func (m *Module) Decode(dst []float32, s *Stored) error {
 	rows := len(dst) / m.Cols
-	if m.packed != nil {
+	if m.OwnPanels() {
 		return m.Panel(dst, s, 0, rows, 0, m.Cols)
 	}
 	var err error

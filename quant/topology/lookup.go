@@ -79,7 +79,7 @@ func mlpEntry(block, rest []byte, p path) (entry, bool) {
 		leaf, ok := bytes.CutPrefix(tail, []byte("#."))
 		proj := feedForward[string(leaf)]
 		return entry{kind: Expert, proj: proj}, ok && proj != ""
-	case string(head) == "experts":
+	case string(head) == "experts", string(head) == "switch_mlp": // MLX's name for all experts of a layer
 		return stackedEntry(tail)
 	case sharedBlocks[string(head)]:
 		return sharedEntry(tail)
