@@ -26,10 +26,21 @@ type File struct {
 
 // Finding is something odd that does not keep the checkpoint from being read.
 type Finding struct {
+	ID      string // what it is, one of the constants
 	File    string
 	Tensor  string // "" where it is about the file
 	Message string
 }
+
+// IDs of findings. They are stable: suppressions and documentation name them.
+const (
+	NotIndexed = "index-unlisted"    // a tensor that a shard has and the index does not know
+	IndexTotal = "index-total"       // metadata.total_size is not what the tensors have
+	StrayFile  = "shard-stray"       // a file of tensors that is no part of the checkpoint
+	NoIndex    = "index-missing"     // several files and no index
+	Unfinished = "export-unfinished" // a mark of an export that is not finished
+	Unreadable = "side-unreadable"   // a file beside the weights
+)
 
 // Checkpoint is an opened checkpoint. Its fields are not changed after Open;
 // its methods may be called from any goroutine.

@@ -196,7 +196,7 @@ func (ix *index) apply(c *Checkpoint) error {
 		switch {
 		case !ok:
 			c.Findings = append(c.Findings, Finding{
-				File: c.Files[t.File].Name, Tensor: t.Name,
+				ID: NotIndexed, File: c.Files[t.File].Name, Tensor: t.Name,
 				Message: "not listed in the index " + printable(ix.name) + ": left out",
 			})
 			delete(c.byName, t.Name)
@@ -224,7 +224,7 @@ func (ix *index) apply(c *Checkpoint) error {
 	}
 	if ix.total != "" && !sameTotal(ix.total, c.Bytes()) {
 		c.Findings = append(c.Findings, Finding{
-			File:    ix.name,
+			ID: IndexTotal, File: ix.name,
 			Message: fmt.Sprintf("metadata.total_size is %s, the tensors have %d bytes", printable(ix.total), c.Bytes()),
 		})
 	}

@@ -138,7 +138,7 @@ func locateIndexed(src source, weights, indexes []string) (*plan, error) {
 func (p *plan) leftOut(all []string, why string) {
 	for _, name := range all {
 		if _, taken := slices.BinarySearch(p.weights, name); !taken {
-			p.findings = append(p.findings, Finding{File: name, Message: why + ": left out, though some loaders take every .safetensors file"})
+			p.findings = append(p.findings, Finding{ID: StrayFile, File: name, Message: why + ": left out, though some loaders take every .safetensors file"})
 		}
 	}
 }
@@ -188,6 +188,6 @@ func unfinished(src source) string {
 // numbered notes that numbered shards came without their index.
 func (p *plan) numbered() {
 	if p.whole && p.index == nil && len(p.weights) > 1 {
-		p.findings = append(p.findings, Finding{File: p.weights[0], Message: fmt.Sprintf("%d .safetensors files and no index: all are taken as shards", len(p.weights))})
+		p.findings = append(p.findings, Finding{ID: NoIndex, File: p.weights[0], Message: fmt.Sprintf("%d .safetensors files and no index: all are taken as shards", len(p.weights))})
 	}
 }

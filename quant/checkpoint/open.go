@@ -97,7 +97,7 @@ func open(path string, p *plan) (_ *Checkpoint, err error) {
 		return nil, err
 	}
 	if mark := c.Unfinished(); mark != "" {
-		c.Findings = append(c.Findings, Finding{File: mark, Message: "marks the folder as an export that is not finished"})
+		c.Findings = append(c.Findings, Finding{ID: Unfinished, File: mark, Message: "marks the folder as an export that is not finished"})
 	}
 	return c, nil
 }

@@ -67,7 +67,7 @@ func (c *Checkpoint) addSide() error {
 		}
 		info, err := c.src.stat(name)
 		if err != nil { // a dangling link beside the weights does not keep them from being read
-			c.Findings = append(c.Findings, Finding{File: name, Message: "cannot be read: " + strings.TrimPrefix(err.Error(), "checkpoint: ")})
+			c.Findings = append(c.Findings, Finding{ID: Unreadable, File: name, Message: "cannot be read: " + strings.TrimPrefix(err.Error(), "checkpoint: ")})
 			continue
 		}
 		c.Side = append(c.Side, SideFile{Name: name, Size: info.Size(), src: c.src})

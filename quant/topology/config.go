@@ -46,7 +46,8 @@ type Config struct {
 	// Numbers are json.Number.
 	Text map[string]any
 
-	moe moePattern
+	moe       moePattern
+	ropeNotes []string // those of Notes that are about a missing original_max_position_embeddings
 }
 
 // textKeys are the keys under which multimodal configs nest the text model.

@@ -27,7 +27,7 @@ func (r *resolver) countParams() {
 		}
 	}
 	if opaque > 0 {
-		r.findf(r.Tensors[first].Name, "parameters of %s are not counted: neither headers nor config say how many codes a word holds", counted(opaque, "packed tensor"))
+		r.findf(NotCounted, r.Tensors[first].Name, "parameters of %s are not counted: neither headers nor config say how many codes a word holds", counted(opaque, "packed tensor"))
 	}
 	r.ActiveParams = r.TotalParams - r.MTPParams - r.Params[Vision]
 	for _, l := range r.layers {

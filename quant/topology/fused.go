@@ -66,7 +66,7 @@ func (r *resolver) atMost() int {
 // addMatrix adds one matrix; offset and strides are in elements.
 func (r *resolver) addMatrix(i int, name string, role Role, rows, cols, offset, rowStride, colStride int64) {
 	if rows > math.MaxInt || cols > math.MaxInt {
-		r.Unresolved = append(r.Unresolved, Finding{r.Tensors[i].Name, fmt.Sprintf("%d × %d is too large for this machine", rows, cols)})
+		r.Unresolved = append(r.Unresolved, Finding{Tensor: r.Tensors[i].Name, Message: fmt.Sprintf("%d × %d is too large for this machine", rows, cols), ID: Undecided})
 		return
 	}
 	r.Matrices = append(r.Matrices, Matrix{
@@ -176,7 +176,7 @@ func side(n int64) string {
 }
 
 func (r *resolver) unresolved(i int, reason string) {
-	r.Unresolved = append(r.Unresolved, Finding{r.Tensors[i].Name, reason})
+	r.Unresolved = append(r.Unresolved, Finding{Tensor: r.Tensors[i].Name, Message: reason, ID: Undecided})
 }
 
 // conv1D adds a two-dimensional weight that some families store transposed.

@@ -12,7 +12,31 @@ type Named struct {
 type Finding struct {
 	Tensor  string `json:"tensor"`
 	Message string `json:"message"`
+	ID      string `json:"id"` // what it is, one of the constants
 }
+
+// IDs of findings. They are stable: suppressions and documentation name them.
+const (
+	ConfigMissing       = "config-missing"
+	ConfigValue         = "config-value"           // a value that cannot be right or was not understood
+	RopeOriginalMissing = "rope-original-missing"  // a stretched rope without original_max_position_embeddings
+	LayersMissing       = "layers-missing"         // decoder layers that the config declares
+	LayersBeyond        = "layers-beyond"          // behind those that the config declares, and no MTP
+	MTPMissing          = "mtp-missing"            // declared, not stored
+	MTPCount            = "mtp-count"              // declared and stored, not as many
+	MTPUndeclared       = "mtp-undeclared"         // stored, not declared
+	ExpertCount         = "expert-count"           // not as many in a layer as the config says
+	ExpertsMissing      = "experts-missing"        // a layer without, where the config says it has
+	ExpertsExtra        = "experts-extra"          // a layer with, where the config says it is dense
+	ExpertIncomplete    = "expert-incomplete"      // one without gate, up or down
+	Geometry            = "attention-geometry"     // q, k, v or o against heads and head_dim
+	HeadMissing         = "head-missing"           // not tied, not stored
+	HeadStoredTwice     = "head-tied-stored"       // tied, and stored
+	HeadUnknown         = "head-tied-unknown"      // not stored, and nothing says that it is tied
+	EmbeddingMissing    = "embedding-missing"      // no token embedding
+	NotCounted          = "parameters-not-counted" // packed codes that nothing says the size of
+	Undecided           = "fused-layout-undecided" // a fused tensor whose orientation nothing tells
+)
 
 // Model is what a checkpoint holds, tensor by tensor.
 type Model struct {

@@ -33,14 +33,14 @@ func (r *resolver) head() {
 	switch {
 	case !stated && !r.HeadStored && embedded && r.generates():
 		r.Tied = true
-		r.findf("lm_head.weight", "no head is stored and tie_word_embeddings is not known: taken as tied")
+		r.findf(HeadUnknown, "lm_head.weight", "no head is stored and tie_word_embeddings is not known: taken as tied")
 	case stated && !tied && !r.HeadStored && r.generates() && (embedded || r.Config.TiedStated):
-		r.findf("lm_head.weight", "lm_head.weight is missing, yet %s", why)
+		r.findf(HeadMissing, "lm_head.weight", "lm_head.weight is missing, yet %s", why)
 	case tied && r.HeadStored:
-		r.findf(headName, "a head is stored, yet %s: loaders use the embedding instead", why)
+		r.findf(HeadStoredTwice, headName, "a head is stored, yet %s: loaders use the embedding instead", why)
 	}
 	if r.Config.Present && !embedded && r.Layers > 0 {
-		r.findf("", "no token embedding is stored")
+		r.findf(EmbeddingMissing, "", "no token embedding is stored")
 	}
 }
 
@@ -57,15 +57,19 @@ func (r *resolver) generates() bool {
 // report adds what is missing, too many or of the wrong shape.
 func (r *resolver) report() {
 	if !r.Config.Present && len(r.Config.Notes) == 0 {
-		r.findf("", "no config.json: family unknown, sizes derived from names and shapes")
+		r.findf(ConfigMissing, "", "no config.json: family unknown, sizes derived from names and shapes")
 	}
 	for _, n := range r.Config.Notes {
+		id := ConfigValue
+		if slices.Contains(r.Config.ropeNotes, n) {
+			id = RopeOriginalMissing
+		}
 		if r.Config.Present {
 			n = "config.json: " + n
 		} else {
 			n += "; sizes derived from names and shapes"
 		}
-		r.findf("", "%s", n)
+		r.findf(id, "", "%s", n)
 	}
 	r.reportLayers()
 	r.reportExperts()
@@ -86,20 +90,20 @@ func (r *resolver) reportLayers() {
 	slices.Sort(stored)
 	if len(stored) > 0 || r.Config.Layers > 0 {
 		if missing := gaps(stored, r.Layers); missing != "" {
-			r.findf("", "%d of %s not stored: %s", r.Layers-len(stored), counted(r.Layers, "decoder layer"), missing)
+			r.findf(LayersMissing, "", "%d of %s not stored: %s", r.Layers-len(stored), counted(r.Layers, "decoder layer"), missing)
 		}
 	}
 	if len(beyond) > 0 {
-		r.findf("", "layer %d lies beyond the %d layers that the config declares, and nothing marks it as MTP (%s like it)", slices.Min(beyond), r.Layers, counted(len(beyond), "layer"))
+		r.findf(LayersBeyond, "", "layer %d lies beyond the %d layers that the config declares, and nothing marks it as MTP (%s like it)", slices.Min(beyond), r.Layers, counted(len(beyond), "layer"))
 	}
 	if d := r.Config.MTPLayers; d != r.MTPLayers {
 		switch {
 		case r.MTPLayers == 0:
-			r.findf("", "the config declares %s, none is stored", counted(d, "MTP layer"))
+			r.findf(MTPMissing, "", "the config declares %s, none is stored", counted(d, "MTP layer"))
 		case d > 0:
-			r.findf("", "the config declares %s, the checkpoint stores %d", counted(d, "MTP layer"), r.MTPLayers)
+			r.findf(MTPCount, "", "the config declares %s, the checkpoint stores %d", counted(d, "MTP layer"), r.MTPLayers)
 		case r.Config.Present:
-			r.findf("", "the checkpoint stores %s, the config declares none", counted(r.MTPLayers, "MTP layer"))
+			r.findf(MTPUndeclared, "", "the checkpoint stores %s, the config declares none", counted(r.MTPLayers, "MTP layer"))
 		}
 	}
 }
@@ -151,7 +155,7 @@ func (r *resolver) reportExperts() {
 		if role.Layer >= 0 {
 			which += fmt.Sprintf(" of layer %d", role.Layer)
 		}
-		r.findf(r.Tensors[first].Name, "%s has no %s (%s not whole)", which,
+		r.findf(ExpertIncomplete, r.Tensors[first].Name, "%s has no %s (%s not whole)", which,
 			lacking(want&^r.experts[expertKey{role.Layer, role.Expert}]), counted(incomplete, "expert"))
 	}
 }
@@ -190,13 +194,13 @@ func (r *resolver) reportCounts() {
 		}
 	}
 	if len(wrong) > 0 {
-		r.findf("", "layer %d has %d experts, the config says %d (%s like it)", wrong[0], have, r.Config.Experts, counted(len(wrong), "layer"))
+		r.findf(ExpertCount, "", "layer %d has %d experts, the config says %d (%s like it)", wrong[0], have, r.Config.Experts, counted(len(wrong), "layer"))
 	}
 	if len(absent) > 0 {
-		r.findf("", "layer %d has no routed experts, the config says it has (%s like it)", absent[0], counted(len(absent), "layer"))
+		r.findf(ExpertsMissing, "", "layer %d has no routed experts, the config says it has (%s like it)", absent[0], counted(len(absent), "layer"))
 	}
 	if len(extra) > 0 {
-		r.findf("", "layer %d has routed experts, the config says it is dense (%s like it)", extra[0], counted(len(extra), "layer"))
+		r.findf(ExpertsExtra, "", "layer %d has routed experts, the config says it is dense (%s like it)", extra[0], counted(len(extra), "layer"))
 	}
 }
 
@@ -246,7 +250,7 @@ func (r *resolver) reportGeometry() {
 		}
 	}
 	if wrong > 0 {
-		r.findf(first, "%s (%s like it)", message, counted(wrong, "attention weight"))
+		r.findf(Geometry, first, "%s (%s like it)", message, counted(wrong, "attention weight"))
 	}
 }
 

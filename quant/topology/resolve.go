@@ -65,8 +65,8 @@ type resolver struct {
 	experts map[expertKey]uint8
 }
 
-func (r *resolver) findf(tensor, format string, args ...any) {
-	r.Findings = append(r.Findings, Finding{Tensor: tensor, Message: fmt.Sprintf(format, args...)})
+func (r *resolver) findf(id, tensor, format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{Tensor: tensor, Message: fmt.Sprintf(format, args...), ID: id})
 }
 
 func (r *resolver) check() error {

@@ -117,6 +117,7 @@ func (r *reader) ropeOf(s object, base Rope, where string) Rope {
 	case "yarn", "llama3", "longrope", "su":
 		if rope.OriginalMax == 0 {
 			r.notef("%s: rope type %s without original_max_position_embeddings", where, rope.Type)
+			r.cfg.ropeNotes = append(r.cfg.ropeNotes, r.cfg.Notes[len(r.cfg.Notes)-1])
 		}
 	}
 	return rope

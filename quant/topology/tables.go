@@ -63,6 +63,9 @@ var (
 	sharedBlocks    = set("shared_experts", "shared_expert", "share_expert", "shared_mlp")
 )
 
+// IsTower says whether a part of a name begins a vision or audio tower.
+func IsTower(part string) bool { return towers[part] }
+
 // entry is what a table says of one module.
 type entry struct {
 	kind  Kind
