@@ -18,6 +18,7 @@ type File struct {
 	Comment    string // lines at its head; not read back
 	Name       string
 	Source     string // identity of the checkpoint that it was made for, "" for any
+	Origin     string // where it was published, or what it follows
 	Groups     []Group
 	Ignore     []string // patterns of what is no target, whatever the groups match
 	Exemptions []string // patterns of what a group would match and is protected
@@ -189,12 +190,14 @@ func (p *fileParser) patterns(n *yaml.Node, what string) ([]string, error) {
 }
 
 func (p *fileParser) file(n *yaml.Node, out *File) error {
-	err := p.entries(n, "a recipe", []string{"name", "source", "groups", "ignore", "exemptions"}, func(key string, v *yaml.Node) (err error) {
+	err := p.entries(n, "a recipe", []string{"name", "source", "origin", "groups", "ignore", "exemptions"}, func(key string, v *yaml.Node) (err error) {
 		switch key {
 		case "name":
 			out.Name, err = p.text(v, key)
 		case "source":
 			out.Source, err = p.text(v, key)
+		case "origin":
+			out.Origin, err = p.text(v, key)
 		case "groups":
 			err = p.groups(v, out)
 		case "ignore":

@@ -22,6 +22,9 @@ func (f *File) Encode() ([]byte, error) {
 	if f.Source != "" {
 		w.line("source: %s", w.quote(f.Source))
 	}
+	if f.Origin != "" {
+		w.line("origin: %s", w.quote(f.Origin))
+	}
 	w.line("groups:")
 	for _, g := range f.Groups {
 		w.line("  - scheme: %s", w.quote(g.Scheme))

@@ -15,6 +15,11 @@ type Resolution struct {
 	Untargeted int   // matrices that no group matches
 	Overlaps   []Overlap
 	NoMatch    []NoMatch
+
+	// Matrices that each pattern matches, ascending: by group and pattern, and by
+	// pattern.
+	Targets            [][][]int
+	Ignore, Exemptions [][]int
 }
 
 // Overlap is a matrix that two groups match. It has the first one's scheme in
@@ -63,7 +68,9 @@ func (f *File) Resolve(matrices []topology.Matrix) (*Resolution, error) {
 	}
 	overlapping := map[int]Overlap{}
 	for g := range f.Groups {
+		out.Targets = append(out.Targets, make([][]int, 0, len(f.Groups[g].Targets)))
 		err := ix.each(f.Groups[g].Targets, func(pattern string, hits []int) {
+			out.Targets[g] = append(out.Targets[g], hits)
 			if len(hits) == 0 {
 				out.NoMatch = append(out.NoMatch, NoMatch{fmt.Sprintf("groups[%d]", g), pattern})
 			}
@@ -92,9 +99,11 @@ func (f *File) Resolve(matrices []topology.Matrix) (*Resolution, error) {
 		where    string
 		patterns []string
 		count    *int
-	}{{"ignore", f.Ignore, &out.Ignored}, {"exemptions", f.Exemptions, &out.Exempted}} {
+		hits     *[][]int
+	}{{"ignore", f.Ignore, &out.Ignored, &out.Ignore}, {"exemptions", f.Exemptions, &out.Exempted, &out.Exemptions}} {
 		taken := map[int]bool{}
 		err := ix.each(part.patterns, func(pattern string, hits []int) {
+			*part.hits = append(*part.hits, hits)
 			any := part.where == "ignore" && len(hits) > 0
 			for _, i := range hits {
 				any = any || out.Group[i] >= 0
