@@ -19,24 +19,47 @@ func (b *planner) quantization(ignore []string) (json.RawMessage, []Text, error)
 // receipt says in every layout how the weights were made, which the layouts'
 // own words do not.
 type receipt struct {
-	Variant    string `json:"variant"`
-	Format     string `json:"format"`
-	Method     string `json:"method"`
-	Convention string `json:"convention"`
-	Globals    string `json:"global_scale,omitempty"` // shared or tensor, where there is one
+	Variant    string         `json:"variant"`
+	Recipe     string         `json:"recipe,omitempty"`
+	SHA256     string         `json:"recipe_sha256,omitempty"`
+	Format     string         `json:"format,omitempty"`
+	Method     string         `json:"method,omitempty"`
+	Convention string         `json:"convention,omitempty"`
+	Globals    string         `json:"global_scale,omitempty"` // shared or tensor, where there is one
+	Groups     []receiptGroup `json:"groups,omitempty"`       // of a mixture, in place of format, method and convention
+}
+
+// receiptGroup is one variant of a mixture. No two have a module in common.
+type receiptGroup struct {
+	Variant    string   `json:"variant"`
+	Format     string   `json:"format"`
+	Method     string   `json:"method"`
+	Convention string   `json:"convention"`
+	Targets    []string `json:"targets"` // as in compressed-tensors: names, or expressions after re:
 }
 
 func (b *planner) receipt() receipt {
-	r := receipt{Variant: b.Variant, Format: b.Spec.Format, Method: b.Spec.Method, Convention: b.Spec.Convention.String()}
-	if SharesGlobal(b.Spec.Format) {
-		r.Globals = b.Globals.String()
+	r := receipt{Variant: b.Variant, Recipe: b.recipe.Name, SHA256: b.recipe.SHA256}
+	for i := range b.stores {
+		if SharesGlobal(b.stores[i].spec.Format) {
+			r.Globals = b.Globals.String()
+		}
+	}
+	if len(b.stores) == 1 {
+		r.Format, r.Method, r.Convention = b.Spec.Format, b.Spec.Method, b.Spec.Convention.String()
+		return r
+	}
+	for i := range b.stores {
+		s := &b.stores[i]
+		r.Groups = append(r.Groups, receiptGroup{s.variant.Name, s.spec.Format, s.spec.Method, s.spec.Convention.String(), b.targetsOf(func(o *stored) bool { return o == s })})
 	}
 	return r
 }
 
 // ownConfig is the entry of our own layout.
 func (b *planner) ownConfig(ignore []string) (json.RawMessage, error) {
-	group := b.format.Group
+	f := b.stores[0].format // the only one
+	group := f.Group
 	if group == 0 {
 		group = -1
 	}
@@ -49,7 +72,7 @@ func (b *planner) ownConfig(ignore []string) (json.RawMessage, error) {
 		Targets []string `json:"targets"`
 		Ignore  []string `json:"ignore"`
 		Receipt receipt  `json:"quantscope"`
-	}{Own, ownVersion, b.Spec.Format, b.format.Bits, group, []string{"Linear"}, exactOrExpression(ignore, b.Modules, b.stacks), b.receipt()})
+	}{Own, ownVersion, f.Name, f.Bits, group, []string{"Linear"}, exactOrExpression(ignore, b.Modules, b.stacks), b.receipt()})
 }
 
 // ownVersion is the version of our own layout.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,9 +37,24 @@ type quantScheme struct {
 // compressedConfig is what llm-compressor writes for the presets NVFP4A16,
 // MXFP4A16, FP8_DYNAMIC, FP8_BLOCK, W4A16 and W4A16_ASYM and those near them.
 // Activations of FP8 are quantized by the server as they come, which is the
-// only way without calibration.
+// only way without calibration. Of several schemes each is a group that names its
+// modules.
 func (b *planner) compressedConfig(ignore []string) (json.RawMessage, error) {
-	s := compressedScheme(b.format)
+	groups := map[string]quantScheme{}
+	whole := ""
+	for i, f := range b.formats() {
+		s := compressedScheme(f)
+		if b.mixed() {
+			s.Targets = b.targetsOf(func(o *stored) bool { return o.format.Name == f.Name })
+		}
+		groups[fmt.Sprintf("group_%d", i)] = s
+		switch whole {
+		case "", s.Format:
+			whole = s.Format
+		default:
+			whole = mixedFormat
+		}
+	}
 	return marshal(struct {
 		Groups  map[string]quantScheme `json:"config_groups"`
 		Format  string                 `json:"format"`
@@ -49,10 +65,13 @@ func (b *planner) compressedConfig(ignore []string) (json.RawMessage, error) {
 		Status  string                 `json:"quantization_status"`
 		Receipt receipt                `json:"quantscope"`
 	}{
-		map[string]quantScheme{"group_0": s}, s.Format, nil, exactOrExpression(ignore, b.Modules, b.stacks), nil,
+		groups, whole, nil, exactOrExpression(ignore, b.Modules, b.stacks), nil,
 		CompressedTensors, "compressed", b.receipt(),
 	})
 }
+
+// mixedFormat is the format of a whole whose groups have several.
+const mixedFormat = "mixed-precision"
 
 func compressedScheme(f kernels.Format) quantScheme {
 	text := func(s string) *string { return &s }

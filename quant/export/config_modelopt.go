@@ -39,11 +39,15 @@ type modelOptGroup struct {
 // modelOptConfig is what ModelOpt writes: hf_quant_config.json, and the same
 // said again in config.json in words near those of compressed-tensors.
 func (b *planner) modelOptConfig(ignore []string) (json.RawMessage, []Text, error) {
+	if b.mixed() {
+		return b.modelOptMixed()
+	}
 	algo, exclude := modelOptAlgos[b.Spec.Format], summarize(ignore, b.Modules)
 	by := producer{"modelopt", modelOptVersion}
-	group := b.format.Group // 0 where a scale is that of a row or of the tensor
-	weights := modelOptWeights{NumBits: b.format.Bits, Type: "float", GroupSize: group}
-	if b.format.Scope == kernels.ScopeChannel {
+	f := b.stores[0].format
+	group := f.Group // 0 where a scale is that of a row or of the tensor
+	weights := modelOptWeights{NumBits: f.Bits, Type: "float", GroupSize: group}
+	if f.Scope == kernels.ScopeChannel {
 		weights.Strategy = "channel"
 	}
 	hf, err := marshal(struct {

@@ -130,7 +130,7 @@ func prepare(t testing.TB, p *Plan) []prepared {
 	all := make([]prepared, len(p.Matrices))
 	for i := range all {
 		m := load(t, p, i)
-		pass, err := kernels.Reference().Begin(p.Spec, m.Element, m.Rows, m.Cols, amax[i])
+		pass, err := kernels.Reference().Begin(p.SpecOf(i), m.Element, m.Rows, m.Cols, amax[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func prepare(t testing.TB, p *Plan) []prepared {
 
 // rows are n rows of it from first on.
 func (x *prepared) rows(p *Plan, i, first, n int) *kernels.Output {
-	m, f := &p.Matrices[i], p.format
+	m, f := &p.Matrices[i], p.storeOf(i).format
 	tile := 1
 	if f.Scope == kernels.ScopeTile {
 		tile = f.Group

@@ -39,7 +39,7 @@ func wordNibble(row []byte, i int) byte {
 // matrix.
 func checkField(t *testing.T, p *Plan, matrix int, field *Tensor, raw []byte, out *prepared) {
 	t.Helper()
-	m, f := &p.Matrices[matrix], p.format
+	m, f := &p.Matrices[matrix], p.storeOf(matrix).format
 	name := field.Name
 	scales, err := f.Scales(m.Rows, m.Cols)
 	if err != nil {
@@ -178,14 +178,14 @@ func TestLayouts(t *testing.T) {
 				mustWrite(t, p, all, dir, Options{})
 				checkExport(t, p, all, dir)
 				for i := range p.Matrices {
-					want, err := p.format.Bytes(p.Matrices[i].Rows, p.Matrices[i].Cols)
+					want, err := p.storeOf(i).format.Bytes(p.Matrices[i].Rows, p.Matrices[i].Cols)
 					if err != nil {
 						t.Fatal(err)
 					}
 					got, exact := int64(0), true
 					for fd := range p.fieldsOf(i) {
 						got += fd.Size
-						exact = exact && fd.Field != ZeroPoints && (fd.Field != Scales || fd.DType.Bits() == p.format.ScaleBits)
+						exact = exact && fd.Field != ZeroPoints && (fd.Field != Scales || fd.DType.Bits() == p.storeOf(i).format.ScaleBits)
 						if fd.Field == Shape {
 							got -= fd.Size
 						}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -35,6 +36,7 @@ type planFile struct {
 	Convention string      `json:"convention"`
 	Method     string      `json:"method"`
 	Globals    string      `json:"global_scale"`
+	Recipe     string      `json:"recipe_sha256,omitempty"`
 	Shards     []planShard `json:"shards"`
 	Texts      []planText  `json:"texts"`
 	Side       []planSide  `json:"side"`
@@ -80,7 +82,8 @@ func (p *Plan) encode() ([]byte, error) { return marshal(p.file()) }
 func (p *Plan) file() planFile {
 	f := planFile{
 		Version: planVersion, Source: p.ck.Identity().String(), Layout: p.Layout, Variant: p.Variant,
-		Format: p.Spec.Format, Convention: p.Spec.Convention.String(), Method: p.Spec.Method, Globals: p.Globals.String(),
+		Format: each(p.stores, func(s *stored) string { return s.spec.Format }), Convention: each(p.stores, func(s *stored) string { return s.spec.Convention.String() }),
+		Method: each(p.stores, func(s *stored) string { return s.spec.Method }), Globals: p.Globals.String(), Recipe: p.recipe.SHA256,
 		Shards: make([]planShard, len(p.Shards)), Texts: make([]planText, len(p.Texts)), Side: make([]planSide, len(p.Side)),
 	}
 	for i := range p.Shards {
@@ -93,6 +96,15 @@ func (p *Plan) file() planFile {
 		f.Side[i] = planSide{s.Name, s.Size}
 	}
 	return f
+}
+
+// each is something of every store, in their order.
+func each(stores []stored, of func(*stored) string) string {
+	out := make([]string, len(stores))
+	for i := range stores {
+		out[i] = of(&stores[i])
+	}
+	return strings.Join(out, ", ")
 }
 
 func digestOf(text []byte) string {

@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"slices"
 
 	"quantscope/quant/topology"
 )
@@ -35,10 +36,31 @@ func (b *planner) advise() error {
 	if n, of := b.expertsTaken(taken); n > 0 && n < of {
 		b.Notes = append(b.Notes, fmt.Sprintf("in some layers %d of %d expert matrices are quantized; servers want all or none of a layer's", n, of))
 	}
-	if b.Layout == ModelOpt && b.Spec.Format == "fp8" {
+	if n := b.expertsSplit(); n > 0 {
+		b.Notes = append(b.Notes, fmt.Sprintf("in %d layers the experts are stored in several schemes; servers want one for all of a layer's", n))
+	}
+	if b.Layout == ModelOpt && slices.ContainsFunc(b.stores, func(s stored) bool { return s.spec.Format == "fp8" }) {
 		b.Notes = append(b.Notes, "fp8 in layout modelopt has no input_scale, which servers want for it; fp8-channel needs none")
 	}
 	return nil
+}
+
+// expertsSplit counts the layers whose expert matrices are of several schemes.
+func (b *planner) expertsSplit() int {
+	first := map[int]kind{}
+	split := map[int]bool{}
+	for i := range b.Matrices {
+		role := &b.Matrices[i].Role
+		if role.Kind != topology.Expert {
+			continue
+		}
+		k := b.storeOf(i).kind()
+		if was, ok := first[role.Layer]; ok && was != k {
+			split[role.Layer] = true
+		}
+		first[role.Layer] = k
+	}
+	return len(split)
 }
 
 // expertsTaken counts the expert matrices of the layers that have some but not

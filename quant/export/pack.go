@@ -26,7 +26,7 @@ type chunk struct {
 
 // newChunk measures what came against what the rows should have left.
 func (p *Plan) newChunk(matrix, first int, out *kernels.Output, global float32) (chunk, error) {
-	m, f := &p.Matrices[matrix], p.format
+	m, f := &p.Matrices[matrix], p.storeOf(matrix).format
 	c := chunk{format: f, rows: m.Rows, cols: m.Cols, first: first, out: out, global: global, tileRows: 1}
 	c.codeBytes = (m.Cols*f.Bits + 7) / 8
 	for t := range p.fieldsOf(matrix) {
@@ -43,7 +43,7 @@ func (p *Plan) newChunk(matrix, first int, out *kernels.Output, global float32) 
 		return c, fmt.Errorf("codes are no rows of %d bytes: %w", c.codeBytes, kernels.ErrShape)
 	}
 	c.n = len(out.Codes) / c.codeBytes
-	multiple := p.RowMultiple()
+	multiple := p.storeOf(matrix).scheme.rowMultiple
 	switch {
 	case first < 0 || c.n == 0 || c.n > m.Rows-min(first, m.Rows):
 		return c, fmt.Errorf("rows %d to %d of %d: %w", first, first+c.n, m.Rows, kernels.ErrShape)

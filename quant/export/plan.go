@@ -19,8 +19,8 @@ import (
 // goroutine.
 type Plan struct {
 	Layout  string
-	Variant string
-	Spec    kernels.Spec // of every matrix; Global is 0
+	Variant string       // its name; of several recipe:NAME, or their names
+	Spec    kernels.Spec // of every matrix; Global is 0. Of several variants it is that of the first: see SpecOf
 	Globals Globals      // how the caller chooses the second-level scales
 
 	Shards   []Shard           // as the source's files
@@ -34,8 +34,9 @@ type Plan struct {
 	Notes       []string // what a person should know before spending time
 
 	ck     *checkpoint.Checkpoint
-	scheme scheme
-	format kernels.Format
+	stores []stored // what matrices are stored as, one of each variant in use
+	of     []int    // of each matrix, its store
+	recipe Recipe
 	places []place
 	digest string
 	kept   int64 // bytes of what the folder keeps of the plan while it is unfinished
@@ -95,10 +96,19 @@ func (p *Plan) fieldsOf(matrix int) iter.Seq[*Tensor] {
 	}
 }
 
+// stored is a variant as a layout stores it.
+type stored struct {
+	variant method.Variant
+	spec    kernels.Spec // the variant's, with Global 0
+	scheme  scheme
+	format  kernels.Format
+}
+
 // Settings says how a selection is stored.
 type Settings struct {
 	Layout  string
 	Globals Globals
+	Recipe  Recipe // that a mixed plan is made by; zero for none
 }
 
 // NewPlan plans the export of a checkpoint in which the selected matrices are
@@ -107,14 +117,13 @@ type Settings struct {
 // name what cannot be done and what can; they wrap ErrUnknown, ErrLayout,
 // ErrMatrix or ErrSource.
 func NewPlan(ck *checkpoint.Checkpoint, model *topology.Model, selection []topology.Matrix, v method.Variant, s Settings) (*Plan, error) {
-	sch, err := findScheme(s.Layout, v.Spec.Format)
-	if err != nil {
-		return nil, err
-	}
-	if err := sch.check(v.Spec); err != nil {
-		return nil, err
-	}
-	f, err := kernels.FormatByName(v.Spec.Format)
+	s.Recipe = Recipe{}
+	return newPlan(ck, model, selection, []method.Variant{v}, make([]int, len(selection)), s)
+}
+
+// newPlan plans what is stored as one variant or several.
+func newPlan(ck *checkpoint.Checkpoint, model *topology.Model, selection []topology.Matrix, variants []method.Variant, of []int, s Settings) (*Plan, error) {
+	stores, of, err := storesOf(s.Layout, variants, of)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +137,11 @@ func NewPlan(ck *checkpoint.Checkpoint, model *topology.Model, selection []topol
 		return nil, fmt.Errorf("nothing to quantize: %w", ErrMatrix)
 	}
 	p := &Plan{
-		Layout: s.Layout, Variant: v.Name, Spec: v.Spec, Globals: s.Globals,
-		Matrices: slices.Clone(selection), ck: ck, scheme: sch, format: f,
+		Layout: s.Layout, Variant: nameOf(stores, s.Recipe), Spec: stores[0].spec, Globals: s.Globals,
+		Matrices: slices.Clone(selection), ck: ck, stores: stores, of: of, recipe: s.Recipe,
 	}
-	p.Spec.Global = 0
 	b := &planner{Plan: p, model: model}
-	for _, step := range []func() error{b.targets, b.fused, b.shards, b.texts, b.advise, b.sum} {
+	for _, step := range []func() error{b.targets, b.fused, b.together, b.shards, b.texts, b.advise, b.sum} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -144,10 +152,11 @@ func NewPlan(ck *checkpoint.Checkpoint, model *topology.Model, selection []topol
 // planner is the work of one NewPlan.
 type planner struct {
 	*Plan
-	model  *topology.Model
-	taken  map[string][]int // matrices of each tensor
-	byName map[string]bool  // names of tensors in the export
-	stacks map[string]bool  // modules of experts that stay in one tensor
+	model    *topology.Model
+	taken    map[string][]int // matrices of each tensor
+	byName   map[string]bool  // names of tensors in the export
+	stacks   map[string]bool  // modules of experts that stay in one tensor
+	universe []string         // of all names that a pattern could match; nil before it is asked for
 }
 
 // targets finds the tensor and the module of every matrix.
@@ -178,7 +187,7 @@ func (b *planner) targets() error {
 		default:
 			return fmt.Errorf("tensor %q: cannot be quantized from %s: %w", m.Tensor, t.DType, ErrMatrix)
 		}
-		if err := b.scheme.checkShape(m.Rows, m.Cols); err != nil {
+		if err := b.storeOf(i).scheme.checkShape(m.Rows, m.Cols); err != nil {
 			return fmt.Errorf("tensor %q: shape %v: %w: %w", m.Tensor, t.Shape, err, ErrMatrix)
 		}
 		var err error
@@ -225,7 +234,8 @@ func (b *planner) shard(i, from, to int) error {
 			continue
 		}
 		for _, m := range matrices {
-			for _, f := range b.scheme.fields(b.format, b.Spec.Convention, int64(b.Matrices[m].Rows), int64(b.Matrices[m].Cols)) {
+			s := b.storeOf(m)
+			for _, f := range s.scheme.fields(s.format, s.spec.Convention, int64(b.Matrices[m].Rows), int64(b.Matrices[m].Cols)) {
 				entries = append(entries, entry{spec: checkpoint.Spec{Name: b.Modules[m] + "." + f.suffix, DType: f.dtype, Shape: f.shape}, source: -1, matrix: m, field: f.kind})
 			}
 		}
@@ -300,19 +310,39 @@ func (b *planner) sum() error {
 // the weights are the same.
 func (p *Plan) Digest() string { return p.digest }
 
+// SpecOf is how a matrix is quantized; Global is 0.
+func (p *Plan) SpecOf(matrix int) kernels.Spec { return p.storeOf(matrix).spec }
+
+// VariantOf is what a matrix is stored as.
+func (p *Plan) VariantOf(matrix int) method.Variant { return p.storeOf(matrix).variant }
+
+func (p *Plan) storeOf(matrix int) *stored { return &p.stores[p.of[matrix]] }
+
 // Groups lists the matrices that must have one global scale, as SharedGroups
-// does; none where each has its own.
+// does; none where each has its own. Those of a group are in one scheme.
 func (p *Plan) Groups() [][]int {
-	if p.Globals != Shared || !SharesGlobal(p.Spec.Format) {
+	if p.Globals != Shared {
 		return nil
 	}
-	return SharedGroups(p.Matrices)
+	var groups [][]int
+	for _, g := range SharedGroups(p.Matrices) {
+		if SharesGlobal(p.SpecOf(g[0]).Format) {
+			groups = append(groups, g)
+		}
+	}
+	return groups
 }
 
 // RowMultiple is how many rows a chunk for Writer.Store must be a multiple of,
 // unless it is the last of its matrix, and what its first row must be a
-// multiple of.
-func (p *Plan) RowMultiple() int { return p.scheme.rowMultiple }
+// multiple of; of several schemes what is enough for all.
+func (p *Plan) RowMultiple() int {
+	n := 1
+	for i := range p.stores {
+		n = max(n, p.stores[i].scheme.rowMultiple) // powers of two
+	}
+	return n
+}
 
 // ShardOf is the index in Shards of the file that a matrix is stored in.
 func (p *Plan) ShardOf(matrix int) int { return p.places[matrix].shard }

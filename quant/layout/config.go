@@ -60,6 +60,10 @@ type Receipt struct {
 	Convention string `json:"convention"`
 	Globals    string `json:"global_scale"` // shared or tensor
 	Fixed      Repair `json:"fixed"`
+
+	Recipe       string         `json:"recipe"` // that a mixture was made by, and its text's SHA-256
+	RecipeSHA256 string         `json:"recipe_sha256"`
+	Groups       []ReceiptGroup `json:"groups"` // of a mixture, which has no one format, method and convention
 }
 
 // Repair is how many groups of matrices that servers fuse got one second-level
