@@ -25,6 +25,8 @@ type File struct {
 	Metadata map[string]Value
 	Tensors  []Tensor // by part, in the order of its table
 	byName   map[string]int
+	values   map[string]span // where the values of keys stand
+	order    blockOrder
 }
 
 // Part is one file.
@@ -62,7 +64,10 @@ func (t *Tensor) Elements() int64 {
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
 // Open opens a GGUF file, and with one part of a split one all of them.
-func Open(path string) (*File, error) {
+func Open(path string) (*File, error) { return OpenWith(path, Options{}) }
+
+// OpenWith is Open where more is known of the file than it says.
+func OpenWith(path string, o Options) (*File, error) {
 	names := []string{path}
 	if m := splitName.FindStringSubmatch(filepath.Base(path)); m != nil {
 		of, err := strconv.Atoi(m[3])
@@ -83,7 +88,8 @@ func Open(path string) (*File, error) {
 			}
 		}
 	}
-	f := &File{Path: path, Metadata: map[string]Value{}, byName: map[string]int{}}
+	f := &File{Path: path, Metadata: map[string]Value{}, byName: map[string]int{}, values: map[string]span{}}
+	f.order.stated = o.Blocks
 	for _, name := range names {
 		if err := f.add(name); err != nil {
 			_ = f.Close()
@@ -190,6 +196,7 @@ func (f *File) pairs(c *cursor, part, n int) error {
 			return err
 		}
 		c.what = fmt.Sprintf("key %q", key)
+		from := c.at
 		v, err := c.value(0)
 		if err != nil {
 			return err
@@ -208,6 +215,7 @@ func (f *File) pairs(c *cursor, part, n int) error {
 		if _, have := f.Metadata[key]; !have {
 			f.Keys = append(f.Keys, key)
 			f.Metadata[key] = v
+			f.values[key] = span{part, from, c.at - from}
 		}
 	}
 	return nil
@@ -363,13 +371,8 @@ func (f *File) Decode(ctx context.Context, t *Tensor, first int64, dst []float32
 	}
 	block, bytes := t.Type.Block()
 	raw := make([]byte, len(dst)/block*bytes)
-	if err := f.ReadAt(ctx, t, first/int64(block)*int64(bytes), raw); err != nil {
+	if err := f.ReadStored(ctx, t, first/int64(block)*int64(bytes), raw); err != nil {
 		return err
-	}
-	if f.Parts[t.Part].BigEndian {
-		if err := kernels.SwapGGUF(t.Type, raw); err != nil {
-			return &checkpoint.FileError{File: f.Parts[t.Part].Name, Tensor: t.Name, Reason: "big-endian", Err: err}
-		}
 	}
 	if err := kernels.DecodeGGUF(dst, t.Type, raw); err != nil {
 		return &checkpoint.FileError{File: f.Parts[t.Part].Name, Tensor: t.Name, Reason: "cannot be decoded", Err: err}

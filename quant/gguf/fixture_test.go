@@ -161,10 +161,11 @@ func llamaFixture(kind kernels.GGUFType) *fixture {
 		"llama.attention.layer_norm_rms_epsilon": float32(1e-5), "llama.rope.dimension_count": uint32(16), "llama.vocab_size": uint32(8),
 	}}
 	x.add(rng, "token_embd.weight", kind, 8, 64).add(rng, "output_norm.weight", kernels.GGUFF32, 64)
-	for name, shape := range map[string][]int{
+	shapes := map[string][]int{
 		"attn_q": {64, 64}, "attn_k": {32, 64}, "attn_v": {32, 64}, "attn_output": {64, 64}, "ffn_gate": {96, 64}, "ffn_up": {96, 64}, "ffn_down": {64, 96},
-	} {
-		x.add(rng, "blk.0."+name+".weight", kind, shape...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(shapes)) { // the same values in every fixture
+		x.add(rng, "blk.0."+name+".weight", kind, shapes[name]...)
 	}
 	x.add(rng, "blk.0.attn_norm.weight", kernels.GGUFF32, 64).add(rng, "blk.0.ffn_norm.weight", kernels.GGUFF32, 64)
 	return x

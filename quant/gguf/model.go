@@ -110,23 +110,27 @@ func (m *Model) weights(c config, a *architecture) error {
 			return err
 		}
 		layer, module, param := split(t.Name)
-		ws, err := m.of(n, i, layer, module, param, experts)
+		if beside, err := m.beside(t, param); err != nil {
+			return err
+		} else if beside {
+			continue
+		}
+		ws, err := m.of(n, i, layer, module, param, geometry{experts, heads, kvHeads})
 		if err != nil {
 			return err
 		}
 		for k := range ws {
 			w := &ws[k]
-			if n.paired && (module == "attn_q" || module == "attn_k") {
-				h := heads
-				if module == "attn_k" {
-					h = kvHeads
-				}
+			if h := n.pairs(module, k, heads, kvHeads); h > 0 {
 				if err := m.pair(w, t, h); err != nil {
 					return err
 				}
 			}
 			if n.plusOne && w.Vector && param == "weight" {
 				w.Shift = -1
+			}
+			if err := m.scale(w, t, k); err != nil {
+				return err
 			}
 			for p := range w.pieces {
 				_, b := m.extent(w, &w.pieces[p])
@@ -154,7 +158,7 @@ func fits(f *File, t *Tensor) error {
 
 // of are the weights that a tensor holds; none for one that was read as part of
 // the config.
-func (m *Model) of(n naming, i, layer int, module, param string, experts int) ([]Weight, error) {
+func (m *Model) of(n naming, i, layer int, module, param string, g geometry) ([]Weight, error) {
 	t := &m.Tensors[i]
 	one := func(name string) ([]Weight, error) {
 		w, err := m.whole(name, i)
@@ -185,10 +189,18 @@ func (m *Model) of(n naming, i, layer int, module, param string, experts int) ([
 		}
 		return nil, &checkpoint.FileError{File: m.Parts[t.Part].Name, Tensor: t.Name, Reason: "stands without attn_k_b"}
 	}
-	if part, ok := routed[module]; ok {
-		return m.stack(i, experts, func(e int) string { return n.expert(layer, e, part, param) })
+	switch module {
+	case "attn_qkv":
+		return m.splitQKV(i, g, func(part string) string {
+			return fmt.Sprintf("model.layers.%d.self_attn.%s_proj.%s", layer, part, param)
+		})
+	case "ffn_gate_up_exps":
+		return m.splitGateUp(i, g.experts, func(e int, part string) string { return n.expert(layer, e, part, param) })
 	}
-	if part, e, ok := oldExpert(module); ok && e < experts {
+	if part, ok := routed[module]; ok {
+		return m.stack(i, g.experts, func(e int) string { return n.expert(layer, e, part, param) })
+	}
+	if part, e, ok := oldExpert(module); ok && e < g.experts {
 		return one(n.expert(layer, e, part, param))
 	}
 	if name, ok := n.layer[module]; ok {

@@ -102,11 +102,18 @@ func TestTensorsThatAreRefused(t *testing.T) {
 		change func(*fixture)
 		words  []string
 	}{
-		"an unknown tensor": {func(x *fixture) { x.add(rng, "blk.0.attn_gate.weight", kernels.GGUFF32, 4) }, []string{`"blk.0.attn_gate.weight"`, "is not known"}},
-		"a scale":           {func(x *fixture) { x.add(rng, "blk.0.attn_q.scale", kernels.GGUFF32, 1) }, []string{`"blk.0.attn_q.scale"`, "is not known"}},
-		"outside of layers": {func(x *fixture) { x.add(rng, "position_embd.weight", kernels.GGUFF32, 4, 4) }, []string{`"position_embd.weight"`}},
-		"a number with 0":   {func(x *fixture) { x.add(rng, "blk.00.attn_q.weight", kernels.GGUFF32, 4, 4) }, []string{`"blk.00.attn_q.weight"`}},
-		"no embedding":      {func(x *fixture) { x.tensors = x.tensors[1:] }, []string{"token_embd.weight"}},
+		"an unknown tensor":  {func(x *fixture) { x.add(rng, "blk.0.attn_gate.weight", kernels.GGUFF32, 4) }, []string{`"blk.0.attn_gate.weight"`, "is not known"}},
+		"a scale of nothing": {func(x *fixture) { x.add(rng, "blk.0.attn_gate.scale", kernels.GGUFF32, 1) }, []string{`"blk.0.attn_gate.scale"`, "without its weight"}},
+		"scales of rows":     {func(x *fixture) { x.add(rng, "blk.0.attn_q.scale", kernels.GGUFF32, 64) }, []string{`"blk.0.attn_q.scale"`, "64 values"}},
+		"a scale in F16":     {func(x *fixture) { x.add(rng, "blk.0.attn_q.scale", kernels.GGUFF16, 1) }, []string{`"blk.0.attn_q.scale"`, "F16"}},
+		"a scale below 0": {func(x *fixture) {
+			x.add(rng, "blk.0.attn_q.scale", kernels.GGUFF32, 1)
+			x.tensors[len(x.tensors)-1].data = []byte{0, 0, 0x80, 0xBF}
+		}, []string{`"blk.0.attn_q.scale"`, "is -1"}},
+		"three heads in qkv": {func(x *fixture) { x.add(rng, "blk.0.attn_qkv.weight", kernels.GGUFF32, 68, 64) }, []string{`"blk.0.attn_qkv.weight"`, "4 heads and twice 2"}},
+		"outside of layers":  {func(x *fixture) { x.add(rng, "position_embd.weight", kernels.GGUFF32, 4, 4) }, []string{`"position_embd.weight"`}},
+		"a number with 0":    {func(x *fixture) { x.add(rng, "blk.00.attn_q.weight", kernels.GGUFF32, 4, 4) }, []string{`"blk.00.attn_q.weight"`}},
+		"no embedding":       {func(x *fixture) { x.tensors = x.tensors[1:] }, []string{"token_embd.weight"}},
 		"odd heads": {func(x *fixture) {
 			x.keys["llama.attention.head_count"] = uint32(3)
 			x.keys["llama.attention.head_count_kv"] = uint32(3)

@@ -41,7 +41,7 @@ func (m *Model) Load(ctx context.Context, w *Weight, set kernels.Set, buf []byte
 		_, n := m.extent(w, p)
 		b := buf[:n:n]
 		buf = buf[n:]
-		if err := m.stored(ctx, t, p.first*rowBytes(t), b); err != nil {
+		if err := m.ReadStored(ctx, t, p.first*rowBytes(t), b); err != nil {
 			return nil, err
 		}
 		l.pieces[i] = loadedPiece{piece: p, t: t, row0: row, data: b, rowBytes: int(rowBytes(t))}
@@ -50,23 +50,9 @@ func (m *Model) Load(ctx context.Context, w *Weight, set kernels.Set, buf []byte
 	return l, nil
 }
 
-// stored reads bytes of a tensor in little-endian order.
-func (m *Model) stored(ctx context.Context, t *Tensor, off int64, dst []byte) error {
-	if err := m.ReadAt(ctx, t, off, dst); err != nil {
-		return err
-	}
-	if !m.Parts[t.Part].BigEndian {
-		return nil
-	}
-	if err := kernels.SwapGGUF(t.Type, dst); err != nil {
-		return &checkpoint.FileError{File: m.Parts[t.Part].Name, Tensor: t.Name, Reason: "big-endian", Err: err}
-	}
-	return nil
-}
-
 // Operand is the matrix as a factor of a product.
 func (l *Loaded) Operand() kernels.Operand {
-	if p := &l.pieces[0]; len(l.pieces) == 1 && p.heads == 0 && !p.turned {
+	if p := &l.pieces[0]; len(l.pieces) == 1 && p.heads == 0 && !p.turned && !p.scaled {
 		for t, e := range map[kernels.GGUFType]kernels.Element{kernels.GGUFF32: kernels.F32, kernels.GGUFF16: kernels.F16, kernels.GGUFBF16: kernels.BF16} {
 			if p.t.Type == t {
 				return kernels.StoredOperand(kernels.Matrix{Element: e, Rows: l.w.Rows, Cols: l.w.Cols, Data: p.data})
@@ -93,8 +79,27 @@ func (l *Loaded) panel(dst []float32, row0, rows, col0, cols int) error {
 	return nil
 }
 
-// part decodes rows of one piece.
+// part makes rows of one piece.
 func (l *Loaded) part(p *loadedPiece, dst []float32, row0, rows, col0, cols int) error {
+	if err := l.decode(p, dst, row0, rows, col0, cols); err != nil {
+		return err
+	}
+	p.rescale(dst)
+	return nil
+}
+
+// rescale applies the scale that stands beside the tensor.
+func (p *piece) rescale(dst []float32) {
+	if !p.scaled {
+		return
+	}
+	for i := range dst {
+		dst[i] *= p.scale
+	}
+}
+
+// decode decodes rows of one piece.
+func (l *Loaded) decode(p *loadedPiece, dst []float32, row0, rows, col0, cols int) error {
 	if p.turned {
 		return l.columns(p, dst, row0, rows, col0, cols)
 	}
@@ -151,6 +156,7 @@ func (m *Model) ReadRows(ctx context.Context, w *Weight, rows []int32, dst []flo
 		if err := m.Decode(ctx, &m.Tensors[p.tensor], first, dst[i*w.Cols:][:w.Cols]); err != nil {
 			return err
 		}
+		p.rescale(dst[i*w.Cols:][:w.Cols])
 	}
 	return nil
 }

@@ -54,4 +54,6 @@ type Value struct {
 	Type, Elem ValueType
 	V          any
 	List       any
+
+	raw []byte // of File.Pairs: type and value as a little-endian file has them
 }

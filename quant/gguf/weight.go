@@ -31,6 +31,8 @@ type piece struct {
 	// pairs. That of h·d + j·d/2 + i, j = 0 or 1, is stored at h·d + 2i + j.
 	heads  int
 	turned bool // what is stored are the columns of the weight: Cols rows of rows
+	scaled bool // what is decoded is multiplied by scale, which stands in a tensor of its own
+	scale  float32
 }
 
 // Types are those that the weight is stored in, without repetition.

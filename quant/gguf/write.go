@@ -41,35 +41,56 @@ type Writer struct {
 // long, types that are not known, rows that are no whole blocks, values of another
 // kind than their type says.
 func NewWriter(w io.Writer, pairs []Pair, tensors []Tensor) (*Writer, error) {
-	g := &Writer{w: w, tensors: append([]Tensor(nil), tensors...), alignment: 32}
-	head := append([]byte("GGUF"), 3, 0, 0, 0)
+	head, placed, alignment, err := Header(pairs, tensors)
+	if err != nil {
+		return nil, err
+	}
+	for i := range placed {
+		placed[i].Offset -= int64(len(head))
+	}
+	g := &Writer{w: w, tensors: placed, alignment: alignment}
+	if _, err := w.Write(head); err != nil {
+		return nil, err
+	}
+	return g, g.skip()
+}
+
+// Header is all that stands before the data, and the tensors with their places in
+// the file, for whoever writes them in another order than theirs. The file ends at
+// a multiple of the alignment. What NewWriter refuses is refused.
+func Header(pairs []Pair, tensors []Tensor) (head []byte, placed []Tensor, alignment int64, err error) {
+	g := &Writer{tensors: append([]Tensor(nil), tensors...), alignment: 32}
+	head = append([]byte("GGUF"), 3, 0, 0, 0)
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(tensors)))
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(pairs)))
 	seen := map[string]bool{}
 	for _, p := range pairs {
 		switch {
 		case p.Key == "" || len(p.Key) > maxKey:
-			return nil, fmt.Errorf("gguf: a key of %d bytes", len(p.Key))
+			return nil, nil, 0, fmt.Errorf("gguf: a key of %d bytes", len(p.Key))
 		case seen[p.Key]:
-			return nil, fmt.Errorf("gguf: key %q is a duplicate", p.Key)
+			return nil, nil, 0, fmt.Errorf("gguf: key %q is a duplicate", p.Key)
 		}
 		seen[p.Key] = true
-		if p.Key == "general.alignment" {
+		if p.Key == alignmentKey {
 			a, ok := p.Value.V.(uint64)
 			if !ok || p.Value.Type != Uint32 || a < 8 || a > 1<<20 || a&(a-1) != 0 {
-				return nil, fmt.Errorf("gguf: general.alignment is %v, want a power of two from 8 on, as UINT32", p.Value.V)
+				return nil, nil, 0, fmt.Errorf("gguf: general.alignment is %v, want a power of two from 8 on, as UINT32", p.Value.V)
 			}
 			g.alignment = int64(a)
 		}
 		head = appendText(head, p.Key)
+		if p.Value.raw != nil {
+			head = append(head, p.Value.raw...)
+			continue
+		}
 		head = binary.LittleEndian.AppendUint32(head, uint32(p.Value.Type))
-		var err error
 		if head, err = appendValue(head, p.Value, 0); err != nil {
-			return nil, fmt.Errorf("gguf: key %q: %w", p.Key, err)
+			return nil, nil, 0, fmt.Errorf("gguf: key %q: %w", p.Key, err)
 		}
 	}
 	if err := g.layOut(); err != nil {
-		return nil, err
+		return nil, nil, 0, err
 	}
 	for i := range g.tensors {
 		t := &g.tensors[i]
@@ -82,10 +103,10 @@ func NewWriter(w io.Writer, pairs []Pair, tensors []Tensor) (*Writer, error) {
 		head = binary.LittleEndian.AppendUint64(head, uint64(t.Offset))
 	}
 	head = append(head, make([]byte, padding(int64(len(head)), g.alignment))...)
-	if _, err := w.Write(head); err != nil {
-		return nil, err
+	for i := range g.tensors {
+		g.tensors[i].Offset += int64(len(head))
 	}
-	return g, g.skip()
+	return head, g.tensors, g.alignment, nil
 }
 
 // padding is how many bytes are missing to a multiple of the alignment.
