@@ -23,6 +23,7 @@ type Set struct {
 	gguf    []ggufBlocks   // by type; one without a kernel is decoded by the definition
 	blocks  blockKernels
 	gemm    gemmKernels
+	grid    gridKernels
 	convert convertKernels
 	factor  factorKernels
 	gptq    gptqKernels
@@ -35,7 +36,7 @@ func Reference() Set {
 	return Set{
 		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef, moments: momentsRef,
 		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Weighted: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
-		rows: &rowsRef, blocks: blocksRef, gemm: gemmRef, convert: convertRef, factor: factorRef, gptq: gptqRef, fmaLoop: fmaLoopRef,
+		rows: &rowsRef, blocks: blocksRef, gemm: gemmRef, convert: convertRef, grid: gridRef, factor: factorRef, gptq: gptqRef, fmaLoop: fmaLoopRef,
 	}
 }
 

@@ -1,0 +1,208 @@
+package kernels
+
+import "math"
+
+// superBlock is the work on a block of 256 whose groups have small integers for
+// scales, and for minima, in units of one f16 each.
+type superBlock struct {
+	groups [16]superGroup
+	saved  [16]superChoice
+}
+
+// superChoice is what a group stores.
+type superChoice struct{ scale, min int }
+
+// superGroup is a group of a block: what would suit it best, and what it has.
+type superGroup struct {
+	superChoice
+	scaleWish, minWish float64 // without rounding
+	curve, lean        float64 // Σw·l² and Σw·l at the wish
+	weight             float64 // Σw
+	zero               float64 // the error of a group of zeros
+	sums               gridSums
+	error              float64
+}
+
+// rounds is how often parameters and codes are fitted to each other at most.
+const rounds = 4
+
+// units are the f16 that scales may be multiples of, tried in turn: the largest wish
+// as so many.
+func units(list []float64, most float64, ends []float64) []float64 {
+	for _, at := range ends {
+		u, ok := asHalf(most / at)
+		if u == 0 {
+			u = math.Copysign(f16Step, most/at)
+		}
+		if ok {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+func clampInt(v float64, low, high int) int {
+	return int(max(float64(low), min(float64(high), math.RoundToEven(v))))
+}
+
+// signedType is a type of groups with signed scales and no minima.
+type signedType struct {
+	grid         *grid
+	groups, size int
+	low, high    int       // of scales
+	ends         []float64 // what the largest scale is tried as
+}
+
+var (
+	typeQ6K   = &signedType{grid: grid6, groups: 16, size: 16, low: -128, high: 127, ends: []float64{-128, -126, -123, -120, 127, 124}}
+	typeIQ4XS = &signedType{grid: gridIQ4, groups: 8, size: 32, low: -32, high: 31, ends: []float64{-32.3, -32, -31.5, -31, -30.5, -30, -29.5, -29, -28, -27, -26, 31, 30.5, 30, 29, 28, 27, 26}}
+)
+
+// signed quantizes a block: the unit of scales, with choices and codes. It says
+// whether the unit can be stored.
+func (k *ggufScratch) signed(t *signedType, codes *[256]byte, x, w []float32) (d float64, ok bool) {
+	b := &k.super
+	var most float64
+	for j := range t.groups {
+		g := &b.groups[j]
+		xs, ws := x[j*t.size:(j+1)*t.size], w[j*t.size:(j+1)*t.size]
+		*g = superGroup{}
+		for i, v := range xs {
+			g.zero += float64(ws[i]) * float64(v) * float64(v)
+		}
+		if u := float64(utmost(xs)); math.Abs(u) >= f16Step/2 {
+			g.scaleWish, _, g.curve = k.bestScale(t.grid, xs, ws, u)
+		}
+		if math.Abs(g.scaleWish) > math.Abs(most) {
+			most = g.scaleWish
+		}
+	}
+	if most == 0 {
+		clear(codes[:])
+		for j := range b.saved {
+			b.saved[j] = superChoice{}
+		}
+		return 0, true
+	}
+	next := b.signedUnit(t, most)
+	least := math.Inf(1)
+	for range rounds {
+		unit, finite := asHalf(next)
+		if !finite {
+			break
+		}
+		if unit == 0 {
+			unit = math.Copysign(f16Step, next)
+		}
+		var sum, up, down float64
+		for j := range t.groups {
+			g := &b.groups[j]
+			k.signedGroup(t, g, unit, x[j*t.size:(j+1)*t.size], w[j*t.size:(j+1)*t.size])
+			sum += g.error
+			s := unit * float64(g.scale)
+			up += s * s * float64(g.sums.rl)
+			down += s * s * float64(g.sums.ll)
+			if change, _ := g.sums.fitScale(); g.scale != 0 {
+				g.scaleWish = s * (1 + change)
+			}
+		}
+		if sum >= least {
+			break
+		}
+		d, least, ok = unit, sum, true
+		for j := range t.groups {
+			b.saved[j] = b.groups[j].superChoice
+		}
+		if down == 0 {
+			break
+		}
+		next = unit * (1 + up/down)
+	}
+	if ok {
+		for j := range t.groups {
+			try := gridTry{}
+			if s := b.saved[j].scale; s != 0 {
+				try.inverse = float32(1 / (d * float64(s)))
+			}
+			t.grid.codes(codes[j*t.size:(j+1)*t.size], x[j*t.size:(j+1)*t.size], try)
+		}
+	}
+	return d, ok
+}
+
+// signedUnit is the unit whose multiples are nearest to what groups wish.
+func (b *superBlock) signedUnit(t *signedType, most float64) float64 {
+	best, least := most/t.ends[0], math.Inf(1)
+	var list [24]float64
+	for _, u := range units(list[:0], most, t.ends) {
+		var sum float64
+		for j := range t.groups {
+			g := &b.groups[j]
+			if g.scaleWish == 0 {
+				continue
+			}
+			off := u*float64(clampInt(g.scaleWish/u, t.low, t.high)) - g.scaleWish
+			sum += g.curve * off * off
+		}
+		if sum < least {
+			best, least = u, sum
+		}
+	}
+	return best
+}
+
+// signedGroup chooses a group's scale among the multiples of unit about its wish.
+func (k *ggufScratch) signedGroup(t *signedType, g *superGroup, unit float64, x, w []float32) {
+	g.superChoice, g.sums, g.error = superChoice{}, gridSums{}, g.zero
+	if g.scaleWish == 0 {
+		return
+	}
+	n := 0
+	var scales [3]int
+	centre := clampInt(g.scaleWish/unit, t.low, t.high)
+	for _, s := range [3]int{centre, centre - 1, centre + 1} {
+		if s != 0 && s >= t.low && s <= t.high {
+			scales[n] = s
+			n = k.try(n, unit*float64(s), 0)
+		}
+	}
+	k.sum(t.grid, n, x, w)
+	for i := range n {
+		if e := k.sums[i].error(unit * float64(scales[i])); e < g.error {
+			g.scale, g.sums, g.error = scales[i], k.sums[i], e
+		}
+	}
+}
+
+func searchQ6K(k *ggufScratch, dst []byte, x, w []float32) bool {
+	var codes [256]byte
+	d, ok := k.signed(typeQ6K, &codes, x, w)
+	clear(dst)
+	for n := range 2 {
+		for part := range 4 {
+			low, high := dst[64*n+32*(part%2):], dst[128+32*n:]
+			for l := range 32 {
+				c := codes[128*n+32*part+l]
+				low[l] |= c & 15 << (4 * (part / 2))
+				high[l] |= c >> 4 << (2 * part)
+			}
+		}
+	}
+	for j, c := range k.super.saved {
+		dst[192+j] = byte(int8(c.scale))
+	}
+	return putHalf(dst[208:], float32(d)) && ok
+}
+
+func searchIQ4XS(k *ggufScratch, dst []byte, x, w []float32) bool {
+	var codes [256]byte
+	d, ok := k.signed(typeIQ4XS, &codes, x, w)
+	clear(dst)
+	for j, c := range k.super.saved[:8] {
+		s := c.scale + 32
+		dst[4+j/2] |= byte(s&15) << (4 * (j % 2))
+		dst[2+j/4] |= byte(s>>4) << (2 * (j % 4))
+		packNibbles(dst[8+16*j:], (*[32]byte)(codes[32*j:]))
+	}
+	return putHalf(dst, float32(d)) && ok
+}
