@@ -19,6 +19,8 @@ type Options struct {
 	To       string            // a folder that does not exist or is empty; "" with InPlace
 	InPlace  bool              // the checkpoint's own folder
 	Progress func(bytes int64) // of weights that were copied; may be nil; one call at a time
+
+	stop func() error // of tests: asked before each change in place
 }
 
 // ErrOutput is wrapped by errors about the place of the result.
@@ -50,6 +52,9 @@ func (p *Plan) Apply(ctx context.Context, o Options) (Result, error) {
 	}
 	if o.Progress == nil {
 		o.Progress = func(int64) {}
+	}
+	if o.stop == nil {
+		o.stop = func() error { return nil }
 	}
 	w := &writer{Plan: p, Options: o, ctx: ctx}
 	if o.InPlace {

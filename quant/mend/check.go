@@ -12,7 +12,7 @@ import (
 // Checked is what was found of a result that was opened again.
 type Checked struct {
 	OK       bool     `json:"ok"`
-	Grafted  int      `json:"grafted"` // tensors that came from the source, equal to its byte for byte
+	Grafted  int      `json:"grafted"` // tensors that came from the source or into the index, equal to its byte for byte
 	Kept     int      `json:"kept"`    // tensors that were there before, equal to what they were
 	Steps    []string `json:"steps"`   // that have nothing left to do
 	Problems []string `json:"problems"`
@@ -56,7 +56,11 @@ func (p *Plan) Check(ctx context.Context, r Result) (Checked, error) {
 			c.problem("%s: %s", t.Name, same)
 		}
 	}
+	come := slices.Clone(p.joined)
 	for _, i := range p.grafted {
+		come = append(come, i)
+	}
+	for _, i := range come {
 		t := &p.src.ck.Tensors[i]
 		same, err := equal(ctx, p.src.ck, t, got, true)
 		if err != nil {

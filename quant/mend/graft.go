@@ -56,6 +56,7 @@ func (w *work) graft(s *Step) error {
 				return nil
 			}
 			registered[t.Name] = at.file
+			w.joined = append(w.joined, i)
 			continue
 		}
 		lost = append(lost, i)
@@ -64,10 +65,14 @@ func (w *work) graft(s *Step) error {
 	if err := w.declareMTP(s); err != nil {
 		return err
 	}
+	w.secondName(s)
 	if len(lost)+len(registered) == 0 {
 		s.Says = fmt.Sprintf("all %d MTP tensors of the source are there", len(mtp))
 		if s.Needed {
 			s.Says = "the layers are there and not declared"
+			if w.second != "" {
+				s.Says = "mending was broken off before it was through"
+			}
 		}
 		return nil
 	}
@@ -198,6 +203,38 @@ func (w *work) exists(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// same says whether two names in the folder are one file.
+func (w *work) same(a, b string) bool {
+	dir, ok := w.out.ck.Folder()
+	if !ok {
+		return false
+	}
+	x, err := os.Stat(filepath.Join(dir, a))
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(filepath.Join(dir, b))
+	return err == nil && os.SameFile(x, y)
+}
+
+// secondName finds what mending in place leaves where it is broken off at the worst
+// moment: the name that loaders take for the whole, beside the index.
+func (w *work) secondName(s *Step) {
+	const name = "model.safetensors"
+	for _, f := range w.out.ck.Files {
+		if f.Name == name {
+			return
+		}
+	}
+	for _, f := range w.out.ck.Files {
+		if w.same(f.Name, name) {
+			w.second = name
+			s.Needed = true
+			s.Changes = append(s.Changes, Change{name, "name", "a second one of " + f.Name, "not there"})
+		}
+	}
+}
+
 // indexEdit is the index of the result.
 type indexEdit struct {
 	name string
@@ -233,7 +270,7 @@ func (w *work) reindex(s *Step, registered map[string]string) error {
 	} else {
 		if len(w.out.ck.Files) == 1 && w.out.ck.Files[0].Name == "model.safetensors" {
 			w.moved = "model-00001-of-00001.safetensors"
-			if w.exists(w.moved) {
+			if w.exists(w.moved) && !w.same(w.moved, "model.safetensors") {
 				s.Refused = w.moved + " stands where model.safetensors would go, and is no part of the checkpoint"
 				return nil
 			}

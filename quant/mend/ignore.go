@@ -90,10 +90,12 @@ func (w *work) plainMTP() []string {
 			add(t, r)
 		}
 	}
+	come := slices.Clone(w.joined)
 	for _, sh := range w.shards {
-		for _, i := range sh.tensors {
-			add(&w.src.ck.Tensors[i], &w.src.top.Roles[i])
-		}
+		come = append(come, sh.tensors...)
+	}
+	for _, i := range come {
+		add(&w.src.ck.Tensors[i], &w.src.top.Roles[i])
 	}
 	slices.Sort(out)
 	return out

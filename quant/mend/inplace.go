@@ -39,8 +39,11 @@ func (w *writer) inPlace() (Result, error) {
 	}
 	if w.moved != "" {
 		// A link, so that the weights are under one of the names all the time.
+		if err := w.stop(); err != nil {
+			return w.res, err
+		}
 		from, to := filepath.Join(dir, w.out.ck.Files[0].Name), filepath.Join(dir, w.moved)
-		if err := os.Link(from, to); err != nil {
+		if err := os.Link(from, to); err != nil && !errors.Is(err, fs.ErrExist) { // NewPlan looked what is there
 			return w.res, checkpoint.SystemError(to, err)
 		}
 		if err := checkpoint.SyncDir(dir); err != nil {
@@ -53,10 +56,21 @@ func (w *writer) inPlace() (Result, error) {
 		}
 	}
 	if w.moved != "" {
+		if err := w.stop(); err != nil {
+			return w.res, err
+		}
 		if err := os.Remove(filepath.Join(dir, w.out.ck.Files[0].Name)); err != nil {
 			return w.res, checkpoint.SystemError(w.Out, err)
 		}
 		w.wrote(w.moved, w.out.ck.Files[0].Size)
+	}
+	if w.second != "" {
+		if err := w.stop(); err != nil {
+			return w.res, err
+		}
+		if err := os.Remove(filepath.Join(dir, w.second)); err != nil {
+			return w.res, checkpoint.SystemError(w.Out, err)
+		}
 	}
 	for _, f := range w.files {
 		if err := w.swap(dir, f); err != nil {
@@ -73,6 +87,9 @@ func (w *writer) inPlace() (Result, error) {
 
 // swap gives a file new content and keeps the old one.
 func (w *writer) swap(dir string, f file) error {
+	if err := w.stop(); err != nil {
+		return err
+	}
 	path := filepath.Join(dir, f.name)
 	old, err := os.ReadFile(path)
 	switch {

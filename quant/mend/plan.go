@@ -68,9 +68,11 @@ type Plan struct {
 	files    []file         // written anew, in the order in which they may appear
 	shards   []shard        // of grafted tensors
 	moved    string         // new name of the only file of weights, "" where it keeps its own
+	second   string         // name in the folder that is to go, "" for none
 	index    *indexEdit     // nil where the index stays
 	config   []byte         // nil where config.json stays
 	grafted  map[string]int // by name: index of the source's tensor
+	joined   []int          // of the source: tensors that are stored and come into the index
 }
 
 // file is a small file of the result.
