@@ -117,20 +117,6 @@ func buildFP8(o *opener, f *form, g *group) ([]Module, error) {
 	return ms, nil
 }
 
-// buildTiles reads DeepSeek's FP8. The size of a tile is the config's: partial
-// tiles at the edges leave several that would fit.
-func buildTiles(o *opener, f *form, g *group) ([]Module, error) {
-	codes := g.params["weight"]
-	tile := o.config.block
-	switch {
-	case len(codes.Shape) != 2:
-		return nil, fmt.Errorf("%s is %v, want [outputs, inputs]", codes.Name, codes.Shape)
-	case tile[0] == 0 || tile[1] == 0:
-		return nil, errors.New("the config has no weight_block_size")
-	}
-	return o.tiles(f, g, kernels.Spec{Convention: kernels.DeepSeek}, g.params["weight_scale_inv"], tile)
-}
-
 // tiles reads codes with a scale for each tile.
 func (o *opener) tiles(f *form, g *group, spec kernels.Spec, scales *checkpoint.Tensor, tile block) ([]Module, error) {
 	codes := g.params["weight"]

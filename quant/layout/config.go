@@ -216,6 +216,9 @@ func readConfigs(ck *checkpoint.Checkpoint) (declared, other *config, err error)
 
 func parseConfig(file string, raw []byte) (*config, error) {
 	var q quantJSON
+	if methodOf(raw) == EXL3 { // whose bits are no whole number
+		return &config{file: file, method: EXL3}, nil
+	}
 	if err := json.Unmarshal(raw, &q); err != nil {
 		return nil, err
 	}

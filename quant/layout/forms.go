@@ -33,7 +33,8 @@ var (
 	f32    = []checkpoint.DType{checkpoint.F32}
 	bf16   = []checkpoint.DType{checkpoint.BF16}
 	wide   = []checkpoint.DType{checkpoint.F32, checkpoint.BF16}
-	tiled  = []checkpoint.DType{checkpoint.F32, checkpoint.F8E8M0}
+	bytes8 = []checkpoint.DType{checkpoint.U8, checkpoint.I8}
+	i16    = []checkpoint.DType{checkpoint.I16}
 	power  = []checkpoint.DType{checkpoint.U8, checkpoint.F8E8M0}
 	u32    = []checkpoint.DType{checkpoint.U32}
 	halves = []checkpoint.DType{checkpoint.F16, checkpoint.BF16, checkpoint.F32}
@@ -46,7 +47,10 @@ var forms = []form{
 	{CompressedTensors, "mxfp4", []need{{"weight_packed", u8}, {"weight_scale", power}}, buildMXFP4},
 	{MXFP4, "mxfp4", []need{{"blocks", u8}, {"scales", power}}, buildBlocks},
 	{"", "fp8", []need{{"weight", e4m3}, {"weight_scale", wide}}, buildFP8}, // ModelOpt and compressed-tensors
-	{FP8, "fp8 in tiles", []need{{"weight", e4m3}, {"weight_scale_inv", tiled}}, buildTiles},
+	{FP8, "fp8 in tiles", []need{{"weight", e4m3}, {"weight_scale_inv", tileScales}}, buildTiles},
+	{FP8, "fp8 in tiles, of DeepSeek-V4", []need{{"weight", e4m3}, {"scale", tileScales}}, buildTiles},
+	{FP8, "e2m1 experts of DeepSeek-V4", []need{{"weight", bytes8}, {"scale", packedScales}}, buildPackedExpert},
+	{EXL3, "trellis", []need{{"trellis", i16}}, buildTrellis},
 	{CompressedTensors, "int4", []need{{"weight_packed", i32}, {"weight_scale", wide}, {"weight_shape", i64}}, buildWords},
 	{"", "packed integers", []need{{"qweight", i32}, {"qzeros", i32}, {"scales", halves}}, buildPacked}, // GPTQ and AWQ
 	{Marlin, "int4", []need{{"B", i32}, {"s", halves}}, buildMarlin},
@@ -70,7 +74,7 @@ func knownForms() string {
 // marks are the parameters that only quantized modules have.
 var marks = []string{
 	"weight_packed", "weight_scale", "weight_scale_2", "weight_scale_inv", "weight_global_scale", "weight_zero_point", "weight_shape", "weight_min", "weight_g_idx",
-	"qweight", "qzeros", "scales", "g_idx", "blocks", "B",
+	"qweight", "qzeros", "scales", "g_idx", "blocks", "B", "trellis",
 }
 
 // recognize finds the form of a group. quantized says that the group is of a

@@ -117,6 +117,7 @@ func OpenWith(ck *checkpoint.Checkpoint, model *topology.Model, options Options)
 	o.gather()
 	o.modules()
 	o.declare()
+	o.plainExport()
 	o.compare(other)
 	l.Entries, l.configs = declared.entries, []*config{declared, other}
 	slices.SortStableFunc(l.Findings, func(a, b Finding) int { return strings.Compare(a.File, b.File) })
@@ -138,6 +139,7 @@ type opener struct {
 	options Options
 	alike   map[string]int // findings that stand for several modules, by ID and what they say
 	more    map[int]int    // and how many modules there are beside their own
+	deepSeek
 
 	ck     *checkpoint.Checkpoint
 	model  *topology.Model
@@ -255,7 +257,7 @@ func (g *group) paramList() []string {
 var fieldParams = []string{
 	"weight_packed", "weight_global_scale", "weight_zero_point", "weight_scale_inv", "weight_scale_2", "weight_g_idx",
 	"weight_scale", "weight_shape", "weight_min", "input_global_scale", "input_scale", "input_zero_point", "output_scale",
-	"pre_quant_scale", "svdquant_lora_a", "svdquant_lora_b", "weight", "bias", "biases", "global_scale",
+	"pre_quant_scale", "svdquant_lora_a", "svdquant_lora_b", "weight", "bias", "biases", "global_scale", "scale", "activation_scale", "trellis", "suh", "svh", "mcg", "mul1",
 	"qweight", "qzeros", "scales", "g_idx", "blocks", "q_scale", "k_scale", "v_scale",
 }
 

@@ -180,7 +180,7 @@ func (m *Module) readScales(ctx context.Context, s *Stored, first, rows int64) (
 // powers says whether the scales of tiles are stored as powers of two, and read as
 // the f32 that they stand for.
 func (m *Module) powers() bool {
-	return m.tileR > 0 && m.scales.t.DType == checkpoint.F8E8M0
+	return m.tileR > 0 && m.scales.t.DType.Bits() == 8
 }
 
 func (m *Module) readMins(ctx context.Context, s *Stored, first, rows int64) (err error) {
