@@ -27,16 +27,6 @@ func putE2M1(dst []byte, x []float32, d float32) {
 	}
 }
 
-// errorE2M1 is the weighted squared error of a block under a scale.
-func errorE2M1(x, w []float32, d float32) float64 {
-	var sum float64
-	for i, v := range x {
-		e := float64(v) - float64(d*ggufE2M1[nearestGGUFE2M1(v, d)])
-		sum += float64(float64(w[i]) * float64(e*e))
-	}
-	return sum
-}
-
 // exponentE8M0 is E8M0's code of 2^(floor(log2 amax)−2), and 0 of zero.
 func exponentE8M0(amax float32) int {
 	if amax == 0 {
@@ -53,39 +43,52 @@ func encodeGGUFMXFP4(dst []byte, x []float32) bool {
 	return true
 }
 
-// searchGGUFMXFP4 takes the best of the usual exponent and its neighbours.
-func searchGGUFMXFP4(_ *ggufScratch, dst []byte, x, w []float32) bool {
-	e := exponentE8M0(abs32(utmost(x)))
-	best, least := e, math.Inf(1)
-	for _, c := range []int{e, e + 1, e - 1} {
-		if c < 0 || c > 254 {
-			continue
-		}
-		if err := errorE2M1(x, w, E8M0ToF32(byte(c))); err < least {
-			best, least = c, err
+// bestFP4 is the scale with the least error of a list, by its place in it.
+func (k *ggufScratch) bestFP4(scales []float32, x, w []float32) (best int) {
+	n := 0
+	for _, s := range scales {
+		n = k.try(n, float64(s), 0)
+	}
+	k.sum(gridE2M1, n, x, w)
+	least := math.Inf(1)
+	for i, s := range scales {
+		if e := k.sums[i].error(float64(s)); e < least {
+			best, least = i, e
 		}
 	}
-	dst[0] = byte(best)
-	putE2M1(dst[1:], x, E8M0ToF32(byte(best)))
+	return best
+}
+
+// searchGGUFMXFP4 takes the best of the usual exponent and its neighbours.
+func searchGGUFMXFP4(k *ggufScratch, dst []byte, x, w []float32) bool {
+	e := exponentE8M0(abs32(utmost(x)))
+	if e == 0 {
+		return encodeGGUFMXFP4(dst, x)
+	}
+	scales := [3]float32{E8M0ToF32(byte(e)), E8M0ToF32(byte(e + 1)), E8M0ToF32(byte(e - 1))}
+	best := k.bestFP4(scales[:], x, w)
+	dst[0] = [3]byte{byte(e), byte(e + 1), byte(e - 1)}[best]
+	putE2M1(dst[1:], x, scales[best])
 	return true
 }
 
 // searchGGUFNVFP4 takes, for each sixteen, the best of the scales from the one that
-// puts the largest magnitude at 3 to the one that puts it at 9.
-func searchGGUFNVFP4(_ *ggufScratch, dst []byte, x, w []float32) bool {
+// puts the largest magnitude at 9 to the one after that which puts it at 3.
+func searchGGUFNVFP4(k *ggufScratch, dst []byte, x, w []float32) bool {
 	for s := range 4 {
 		b, wb := x[16*s:16*s+16], w[16*s:16*s+16]
 		amax := abs32(utmost(b))
 		if amax > 6*464 {
 			return false
 		}
-		code := F32ToE4M3(amax / 6)
-		best, least := code, math.Inf(1)
-		for c := max(1, int(F32ToE4M3(amax/9))); c <= min(0x7e, int(F32ToE4M3(amax/3))+1); c++ {
-			if err := errorE2M1(b, wb, ggufUE4M3(byte(c))); err < least {
-				best, least = byte(c), err
-			}
+		first := max(1, int(F32ToE4M3(amax/9)))
+		last := min(0x7e, max(first, int(F32ToE4M3(amax/3))+1))
+		var list [maxTries]float32
+		scales := list[:0]
+		for c := first; c <= last; c++ {
+			scales = append(scales, ggufUE4M3(byte(c)))
 		}
+		best := byte(first + k.bestFP4(scales, b, wb))
 		if amax == 0 {
 			best = 0
 		}

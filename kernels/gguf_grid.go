@@ -1,5 +1,7 @@
 package kernels
 
+import "math"
+
 // The searches of GGUF's quantizers try pairs of a scale and a minimum on a few
 // values and compare squared errors. What a try costs, and what the best pair for
 // its codes is, follows from five sums.
@@ -17,11 +19,11 @@ type gridSums struct {
 
 // gridKernels sum tries, out[i] what tries[i] gives. x and w have 16 or 32 elements.
 type gridKernels struct {
-	uniform func(out []gridSums, tries []gridTry, x, w []float32, low, high float32) // integers from low to high; see uniformSumsRef
-	iq4     func(out []gridSums, tries []gridTry, x, w []float32)                    // iq4Values; see iq4SumsRef
+	uniform func(out []gridSums, tries []gridTry, x, w []float32, low, high float32)  // integers from low to high; see uniformSumsRef
+	levels  func(out []gridSums, tries []gridTry, x, w []float32, levels *gridLevels) // see levelSumsRef
 }
 
-var gridRef = gridKernels{uniform: uniformSumsRef, iq4: iq4SumsRef}
+var gridRef = gridKernels{uniform: uniformSumsRef, levels: levelSumsRef}
 
 // gridLanes are eight partial sums of each kind: element i adds to lane i mod 8.
 type gridLanes struct{ rr, rl, ll, r, l [8]float32 }
@@ -65,38 +67,53 @@ func uniformSumsRef(out []gridSums, tries []gridTry, x, w []float32, low, high f
 	}
 }
 
-// iq4Halves are the bounds between iq4Values; a value on a bound goes up.
-var iq4Halves = [15]float32{-115.5, -93.5, -74, -57, -42, -28.5, -16, -4.5, 7, 19, 31.5, 45.5, 61, 79, 101}
-
-// iq4Indices is how many bounds are not above k/2, for k from −254 on.
-var iq4Indices = func() (list [481]byte) {
-	for i := range list {
-		for _, h := range iq4Halves {
-			if 2*h <= float32(i-254) {
-				list[i]++
-			}
-		}
-	}
-	return list
-}()
-
-// iq4Code is the index of the value that is nearest to t.
-func iq4Code(t float32) byte {
-	t = 2 * max(-127, min(113, t))
-	k := int(t)
-	if float32(k) > t {
-		k-- // towards −∞; the bounds are whole numbers here
-	}
-	return iq4Indices[k+254]
+// gridLevels are up to sixteen values that rise, with the bounds between them; a value
+// on a bound goes up. What is missing of sixteen repeats the last.
+type gridLevels struct {
+	bounds [16]float32
+	values [16]float32
+	spread [15][8]float32 // each bound as often as a vector has lanes
 }
 
-// iq4SumsRef is the definition of gridKernels.iq4.
-func iq4SumsRef(out []gridSums, tries []gridTry, x, w []float32) {
+func newGridLevels(values []float32) *gridLevels {
+	l := &gridLevels{}
+	for i := range l.values {
+		l.bounds[i] = float32(math.Inf(1))
+		if i+1 < len(values) {
+			l.bounds[i] = (values[i] + values[i+1]) / 2
+		}
+		l.values[i] = values[min(i, len(values)-1)]
+	}
+	for i := range l.spread {
+		for k := range l.spread[i] {
+			l.spread[i][k] = l.bounds[i]
+		}
+	}
+	return l
+}
+
+var (
+	levelsIQ4  = newGridLevels(iq4Values[:])
+	levelsE2M1 = newGridLevels([]float32{-6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6})
+)
+
+// code is how many bounds are not above t.
+func (l *gridLevels) code(t float32) (code byte) {
+	for half := byte(8); half > 0; half >>= 1 {
+		if t >= l.bounds[code+half-1] {
+			code += half
+		}
+	}
+	return code
+}
+
+// levelSumsRef is the definition of gridKernels.levels.
+func levelSumsRef(out []gridSums, tries []gridTry, x, w []float32, levels *gridLevels) {
 	for i, try := range tries {
 		var a gridLanes
 		for k, v := range x {
 			t := float32(v-try.min) * try.inverse
-			a.add(k%8, t, iq4Values[iq4Code(t)], w[k])
+			a.add(k%8, t, levels.values[levels.code(t)], w[k])
 		}
 		out[i] = a.sums()
 	}

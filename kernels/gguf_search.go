@@ -70,17 +70,17 @@ func (k *ggufScratch) try(n int, scale, min float64) int {
 	return n + 1
 }
 
-// grid is a set of values that codes stand for: integers, or iq4Values.
+// grid is a set of values that codes stand for: integers from low to high, or levels.
 type grid struct {
 	low, high float32
-	iq4       bool
+	levels    *gridLevels
 	starts    []float64 // what the utmost value of a block is tried as
 }
 
 // sum tries the first n of the list on x.
 func (k *ggufScratch) sum(g *grid, n int, x, w []float32) {
-	if g.iq4 {
-		k.iq4(k.sums[:n], k.tries[:n], x, w)
+	if g.levels != nil {
+		k.levels(k.sums[:n], k.tries[:n], x, w, g.levels)
 	} else {
 		k.uniform(k.sums[:n], k.tries[:n], x, w, g.low, g.high)
 	}
@@ -90,8 +90,8 @@ func (k *ggufScratch) sum(g *grid, n int, x, w []float32) {
 func (g *grid) codes(codes []byte, x []float32, try gridTry) {
 	for i, v := range x {
 		t := float32(v-try.min) * try.inverse
-		if g.iq4 {
-			codes[i] = iq4Code(t)
+		if g.levels != nil {
+			codes[i] = g.levels.code(t)
 		} else {
 			codes[i] = byte(int(uniformCode(t, g.low, g.high) - g.low))
 		}
@@ -109,12 +109,13 @@ func steps(a, b float64, n int) []float64 {
 
 // Grids of the types. Scales may be negative, so the utmost value is tried at either end.
 var (
-	grid4   = &grid{low: -8, high: 7, starts: append(steps(-9, -6.5, 11), steps(6.5, 8, 7)...)}
-	grid5   = &grid{low: -16, high: 15, starts: append(steps(-17.25, -14.5, 12), steps(14.5, 16.25, 8)...)}
-	grid6   = &grid{low: -32, high: 31, starts: append(steps(-33.25, -30, 14), steps(30.5, 32, 7)...)}
-	gridIQ4 = &grid{low: -127, high: 113, iq4: true, starts: append(steps(-136, -112, 13), steps(98, 122, 13)...)}
-	grid0_4 = &grid{low: 0, high: 15}
-	grid0_5 = &grid{low: 0, high: 31}
+	grid4    = &grid{low: -8, high: 7, starts: append(steps(-9, -6.5, 11), steps(6.5, 8, 7)...)}
+	grid5    = &grid{low: -16, high: 15, starts: append(steps(-17.25, -14.5, 12), steps(14.5, 16.25, 8)...)}
+	grid6    = &grid{low: -32, high: 31, starts: append(steps(-33.25, -30, 14), steps(30.5, 32, 7)...)}
+	gridIQ4  = &grid{levels: levelsIQ4, starts: append(steps(-136, -112, 13), steps(98, 122, 13)...)}
+	gridE2M1 = &grid{levels: levelsE2M1}
+	grid0_4  = &grid{low: 0, high: 15}
+	grid0_5  = &grid{low: 0, high: 31}
 )
 
 // bestScale is the scale with the least error for x whose utmost value is given,
