@@ -13,7 +13,7 @@ const layoutCases = "../../quant/layout/testdata/cases/"
 // C37: what the ignore list forgot is named, what is packed is not, and two files
 // that disagree are a finding of their own.
 func TestIgnoreListIsHeldAgainstTensors(t *testing.T) {
-	found := of("quantization", lintPath(t, layoutCases+"C37-ignore-list"))
+	found := ofRule("quantization", lintPath(t, layoutCases+"C37-ignore-list"))
 	var named []string
 	disagree := 0
 	for _, f := range found {
@@ -27,6 +27,11 @@ func TestIgnoreListIsHeldAgainstTensors(t *testing.T) {
 		named = append(named, f.Tensor)
 	}
 	slices.Sort(named)
+	for id, tensor := range map[string]string{"router-not-ignored": "model.layers.0.mlp.gate.weight", "mtp-not-ignored": "mtp.fc.weight", "configs-disagree": ""} {
+		if named := of(id, found); len(named) == 0 || named[0].Tensor != tensor {
+			t.Errorf("%s: %+v", id, named)
+		}
+	}
 	want := []string{"model.layers.0.mlp.gate.weight", "mtp.fc.weight", "mtp.layers.0.mlp.up_proj.weight"}
 	if !slices.Equal(named, want) || disagree != 1 {
 		t.Errorf("%q and %d that disagree", named, disagree)
@@ -48,7 +53,7 @@ func TestUnreadableQuantizationConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found := of("quantization", lintPath(t, dir))
+	found := of("quantization-unreadable", lintPath(t, dir))
 	if len(found) != 1 || found[0].Severity != Error || !strings.Contains(found[0].Message, "quantization is not readable") {
 		t.Errorf("%+v", found)
 	}

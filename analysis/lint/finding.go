@@ -25,6 +25,7 @@ type Finding struct {
 	Evidence    []Evidence `json:"evidence,omitempty"`    // the figures and names behind it
 	Mend        string     `json:"mend,omitempty"`        // the step of mend that repairs it, "" for none
 	More        int        `json:"more,omitempty"`        // findings like it that are not listed
+	Line        int        `json:"line,omitempty"`        // of the file, for texts and logs; 0 for none
 }
 
 // Evidence is a thing that was looked at and what it was.

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -10,8 +9,6 @@ import (
 	"strings"
 
 	"quantscope/analysis/census"
-	"quantscope/quant/checkpoint"
-	"quantscope/quant/topology"
 )
 
 // shownBlocks is how many blocks of a layer a message names, the worst first.
@@ -36,16 +33,16 @@ func (a apart) String() string {
 
 func (a apart) distance() float64 { return math.Abs(math.Log(a.Ratio)) }
 
-// globalsDiffer reads the second-level scales, of one number each, of matrices
-// that servers fuse into one (gate and up; q, k and v), and nothing else. There
-// is one finding for all blocks of a kind in a layer.
-func globalsDiffer(ctx context.Context, c *checkpoint.Checkpoint, m *topology.Model) ([]Finding, error) {
-	rep, err := census.Run(ctx, c, m)
+// globals reads the second-level scales, of one number each, of matrices that
+// servers fuse into one (gate and up; q, k and v; q_a and kv_a), and nothing else.
+// There is one finding for all blocks of a kind in a layer.
+func (r *run) globals() error {
+	rep, err := census.Run(r.ctx, r.Checkpoint, r.Model)
 	if errors.Is(err, census.ErrConfig) { // then what is quantized cannot be told
-		return nil, ctx.Err()
+		return r.ctx.Err()
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var out []Finding
 	for i := range rep.Layers {
@@ -61,18 +58,26 @@ func globalsDiffer(ctx context.Context, c *checkpoint.Checkpoint, m *topology.Mo
 		if len(found) > shownBlocks {
 			shown = append(shown, "…")
 		}
+		worst := &found[0]
 		out = append(out, Finding{
-			Severity: Error, File: found[0].File, Tensor: found[0].Tensor,
+			File: worst.File, Tensor: worst.Tensor,
 			Message: fmt.Sprintf("layer %d: in %d of %d blocks %s have different second-level scales: %s; a server that keeps one for all decodes the others off by that factor", l.Layer, l.Differing, l.Pairs, l.Set, strings.Join(shown, ", ")),
-			Fix:     "quantize these tensors again with one second-level scale over what a server fuses; quantscope census --fix writes a copy that has one",
+			Evidence: []Evidence{
+				{"layer", fmt.Sprint(l.Layer)}, {"blocks", fmt.Sprint(l.Pairs)}, {"differing", fmt.Sprint(l.Differing)},
+				{"ratios", fmt.Sprintf("%.6g to %.6g", l.RatioMin, l.RatioMax)}, {"worst", worst.String()},
+				{"served", fmt.Sprintf("what a server that keeps the first scale decodes is off by %.3g (relative l2)", worst.Change)},
+			},
 		})
 	}
-	at := make(map[string]int, len(c.Tensors))
-	for i := range c.Tensors {
-		at[c.Tensors[i].Name] = i
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		i, _ := r.indexOf(a.Tensor)
+		k, _ := r.indexOf(b.Tensor)
+		return cmp.Compare(i, k)
+	})
+	for _, f := range out {
+		r.add(idGlobals, f)
 	}
-	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(at[a.Tensor], at[b.Tensor]) })
-	return out, nil
+	return nil
 }
 
 // differing lists the blocks of a layer that differ, the worst first.

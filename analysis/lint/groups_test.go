@@ -45,23 +45,23 @@ func edited(t *testing.T, form layouttest.Form, tensor string, offset int64, dat
 func TestGroups(t *testing.T) {
 	const q = "model.layers.0.self_attn.q_proj."
 	for _, c := range []struct {
-		name, rule, tensor string
+		name, id, tensor string
 		form               layouttest.Form
 		offset             int64
 		data               []byte
 		severity           Severity
 		words              []string
 	}{
-		{"g_idx too large", "groups", q + "g_idx", layouttest.Form{Bits: 4, Group: 32, Order: true}, 4 * 9, []byte{4, 0, 0, 0}, Error, []string{"1 of 128 inputs", "input 9, in 4"}},
-		{"g_idx below 0", "groups", q + "g_idx", layouttest.Form{Bits: 4, Group: 32}, 4 * 127, []byte{255, 255, 255, 255}, Error, []string{"input 127, in -1"}},
-		{"zero point of 0", "groups", q + "qzeros", layouttest.Form{Bits: 4, Group: 64, Sym: true}, 5, []byte{0xF7}, Warning, []string{"1 of 256 zero points are 0", "group 0, output 11"}},
-		{"not the middle", "groups", q + "qzeros", layouttest.Form{Bits: 8, Group: 64, V2: true, Sym: true}, 130, []byte{7}, Error, []string{"1 of 256 zero points are not 128", "group 1, output 2: 7"}},
+		{"g_idx too large", "g-idx-range", q + "g_idx", layouttest.Form{Bits: 4, Group: 32, Order: true}, 4 * 9, []byte{4, 0, 0, 0}, Error, []string{"1 of 128 inputs", "input 9, in 4"}},
+		{"g_idx below 0", "g-idx-range", q + "g_idx", layouttest.Form{Bits: 4, Group: 32}, 4 * 127, []byte{255, 255, 255, 255}, Error, []string{"input 127, in -1"}},
+		{"zero point of 0", "zero-points-zero", q + "qzeros", layouttest.Form{Bits: 4, Group: 64, Sym: true}, 5, []byte{0xF7}, Warning, []string{"1 of 256 zero points are 0", "group 0, output 11"}},
+		{"not the middle", "zero-points-not-middle", q + "qzeros", layouttest.Form{Bits: 8, Group: 64, V2: true, Sym: true}, 130, []byte{7}, Error, []string{"1 of 256 zero points are not 128", "group 1, output 2: 7"}},
 		{"infinite scale", "scale-nonfinite", q + "scales", layouttest.Form{Bits: 4, Group: 64}, 2 * 129, []byte{0, 0x7C}, Error, []string{"1 of 256 scales are infinite", "[1,1]"}},
 		{"NaN scale of AWQ", "scale-nonfinite", q + "scales", layouttest.Form{AWQ: true, Bits: 4, Group: 64}, 2, []byte{1, 0x7E}, Error, []string{"NaN", "[0,1]"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var named []Finding
-			for _, f := range of(c.rule, lintPath(t, edited(t, c.form, c.tensor, c.offset, c.data))) {
+			for _, f := range of(c.id, lintPath(t, edited(t, c.form, c.tensor, c.offset, c.data))) {
 				if f.Severity == c.severity {
 					named = append(named, f)
 				}

@@ -46,6 +46,15 @@ func of(id string, found []Finding) (out []Finding) {
 	return out
 }
 
+func ofRule(rule string, found []Finding) (out []Finding) {
+	for _, f := range found {
+		if f.Rule == rule {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
 func TestTheDemoIsClean(t *testing.T) {
 	c, err := demo.Open()
 	if err != nil {
@@ -69,7 +78,7 @@ func TestNaNScalesAreCounted(t *testing.T) {
 
 func TestUnindexedTensorFailsTheGate(t *testing.T) {
 	found := lintPath(t, cases+"C08-index/leftover")
-	if layout := of("layout", found); len(layout) != 1 || layout[0].Tensor != "model.layers.0.mlp.old_proj.weight" || !Failed(found) {
+	if layout := of("index-unlisted", found); len(layout) != 1 || layout[0].Tensor != "model.layers.0.mlp.old_proj.weight" || !Failed(found) {
 		t.Errorf("%+v", found)
 	}
 }
