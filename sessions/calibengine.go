@@ -47,7 +47,7 @@ func (e *engine) undoneOf(v int) (n int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, w := range e.work[v] {
-		if w != settledWork {
+		if w == todo || w == inHand {
 			n++
 		}
 	}
@@ -63,7 +63,7 @@ func (e *engine) nextCalibrated() int {
 			continue
 		}
 		for _, w := range e.work[v] {
-			if w != settledWork {
+			if w == todo || w == inHand {
 				return v
 			}
 		}

@@ -485,7 +485,7 @@ func TestExportOfTrades(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(path + ".csv")
-	if rows := strings.Split(string(text), "\n"); err != nil || !strings.HasSuffix(rows[1], ",,,,,,,,,,") || !strings.HasSuffix(rows[23], ",0.005,0.01,0.0125,0.125,1000,32,40,f1,too small,") {
+	if rows := strings.Split(string(text), "\n"); err != nil || !strings.HasSuffix(rows[1], ",,,,,,,,,,") || !strings.HasSuffix(rows[23], ",0.005,0.01,0.0125,0.125,1000,32,40,,f1,too small,") {
 		t.Errorf("%v: %s / %s", err, rows[1], rows[23])
 	}
 	table, err := parquet.ReadFile[parquetRow](path + ".parquet")

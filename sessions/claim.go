@@ -84,8 +84,10 @@ func (e *engine) joins(b *batch, t int) bool {
 // allStream says whether the kernels do all of some variants.
 func (e *engine) allStream(variants []int) bool {
 	for _, v := range variants {
-		if e.variants[v].Spec == nil {
-			return false
+		for _, q := range e.variants[v].ways() {
+			if q.Spec == nil {
+				return false
+			}
 		}
 	}
 	return true

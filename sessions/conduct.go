@@ -255,7 +255,7 @@ func (c *conductor) record(m *madeMatrix) ([]stored, error) {
 	if m.m.FellBack() {
 		events = append(events, newNote(EventFallback, c.v, t, note{
 			Message:   oneLine(fmt.Sprintf("%s: %s in place of %s: %s", e.where(t), m.m.Effective, c.name, m.m.Why)),
-			Requested: c.name, Effective: m.m.Effective,
+			Requested: c.name, Effective: m.m.Effective, Why: oneLine(m.m.Why),
 		}))
 	}
 	return append(events, e.examine(c.v, t, &q.Variant, &m.tap)...), nil

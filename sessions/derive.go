@@ -20,6 +20,7 @@ type inserts struct {
 	event, session, tensor, variant, tap, finding, log *sql.Stmt
 	yard, yardEnd, candidate, corpus, score            *sql.Stmt
 	calib, calibUnit, calibrated, tokens, calibEnd     *sql.Stmt
+	recipe, recipeGroup, assigned                      *sql.Stmt
 }
 
 func values(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
@@ -50,6 +51,9 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 		{&in.calibrated, "insert or replace into calibrated (calibration, tensor, variant, seq, unit, effective, why, chosen, input, tokens, n, rank, cond, damp_share, dead," +
 			" codes, changed, rel2, base_rel2, out2, base_out2, out_rows) values " + values(22)},
 		{&in.tokens, "insert or replace into tokens (calibration, layer, mtp, expert, count, of, top_k) values " + values(7)},
+		{&in.recipe, "insert or replace into recipes (variant, seq, name, sha256, text, groups, kept) values " + values(7)},
+		{&in.recipeGroup, "insert or replace into recipe_groups (variant, id, name, scheme, convention, bits_per_weight, tensors) values " + values(7)},
+		{&in.assigned, "insert or replace into assigned (variant, tensor, group_id) values " + values(3)},
 		{&in.calibEnd, "update calibrations set state = ?, reason = ?, calibrated = ?, changed = ?, fell_back = ?, gate = ? where id = ?"},
 	} {
 		st, err := c.PrepareContext(ctx, s.query)
@@ -64,7 +68,7 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 
 func (in *inserts) close() {
 	for _, s := range []*sql.Stmt{in.event, in.session, in.tensor, in.variant, in.tap, in.finding, in.log, in.yard, in.yardEnd, in.candidate, in.corpus, in.score,
-		in.calib, in.calibUnit, in.calibrated, in.tokens, in.calibEnd} {
+		in.calib, in.calibUnit, in.calibrated, in.tokens, in.calibEnd, in.recipe, in.recipeGroup, in.assigned} {
 		if s != nil {
 			_ = s.Close() // frees memory only
 		}
@@ -108,6 +112,10 @@ func (in *inserts) derive(ctx context.Context, e *stored) error {
 	case EventCalibEnd:
 		n := e.calibEnd
 		if _, err := in.calibEnd.ExecContext(ctx, string(n.State), n.Reason, n.Calibrated, n.Changed, n.FellBack, n.Gate, e.calib); err != nil {
+			return err
+		}
+	case EventPlan:
+		if err := in.putRecipe(ctx, e); err != nil {
 			return err
 		}
 	case EventFailed:
@@ -208,7 +216,7 @@ func figureOrNull(f *Figure) any {
 
 // derivedTables are those that rebuild empties and fills anew.
 var derivedTables = []string{"session", "tensors", "variants", "taps", "findings", "log", "yards", "candidates", "corpora", "scores",
-	"calibrations", "units", "calibrated", "tokens"}
+	"calibrations", "units", "calibrated", "tokens", "recipes", "recipe_groups", "assigned"}
 
 // rebuild makes all derived tables and views anew from the events. It brings a
 // file of an older format up to this one, since events are the same in all.

@@ -25,6 +25,7 @@ const (
 	todo work = iota
 	inHand
 	settledWork // measured or failed
+	keptWork    // as the source has it: nothing is to be made
 )
 
 // engine measures what a session still lacks. One goroutine reads tensors in
@@ -95,8 +96,11 @@ func newEngine(ctx context.Context, job *Job, variants []Quantizer, st *State, o
 	close(e.left)
 	for v, q := range variants {
 		e.variants = append(e.variants, q)
-		ws := make([]work, len(job.Tensors))
+		ws := q.unmade(len(job.Tensors))
 		for t := range ws {
+			if ws[t] == keptWork {
+				continue
+			}
 			if v < len(st.Records) && st.Records[v][t].Seq != 0 && !st.Records[v][t].Failed {
 				if !job.export.wants(q.Variant.Name, t) {
 					ws[t] = settledWork
@@ -281,7 +285,7 @@ func (e *engine) end(run context.Context) bool {
 		e.mu.Unlock()
 		return false
 	}
-	total := int64(len(e.variants)) * int64(len(e.job.Tensors))
+	total := e.total()
 	wasRunning, idle := e.running, e.idle
 	if wasRunning {
 		e.gate.lift()
@@ -333,18 +337,38 @@ func (e *engine) add(q Quantizer) error {
 		return nil
 	}
 	id := len(e.variants)
+	events, err := addedEvents(id, q)
+	if err != nil {
+		return err
+	}
 	e.variants = append(e.variants, q)
-	e.work = append(e.work, make([]work, len(e.job.Tensors)))
-	e.count(q, int64(len(e.job.Tensors)))
-	e.rec.post(newVariantEvent(id, q.Variant))
+	ws := q.unmade(len(e.job.Tensors))
+	e.work = append(e.work, ws)
+	for _, w := range ws {
+		if w == todo {
+			e.count(q, 1)
+		}
+	}
+	e.rec.post(events...)
 	return nil
+}
+
+// total is how many measurements all variants have; e.mu is held.
+func (e *engine) total() (n int64) {
+	for _, q := range e.variants {
+		n += int64(len(e.job.Tensors))
+		if q.recipe != nil {
+			n -= q.recipe.Kept()
+		}
+	}
+	return n
 }
 
 // newVariantEvent says that a variant was added.
 func newVariantEvent(id int, v Variant) stored {
 	return newNote(EventVariant, id, -1, note{
 		Message: "variant " + v.Name,
-		Variant: &variantJSON{Name: v.Name, Effective: v.Effective, Scheme: v.Scheme, Convention: v.Convention, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers},
+		Variant: new(newVariantJSON(v)),
 	})
 }
 

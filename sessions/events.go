@@ -33,6 +33,8 @@ type stored struct {
 	calibSetup *CalibrationSetup
 	unit       *CalibUnit
 	calibEnd   *CalibrateEnd
+
+	recipe *RecipeRun // of plan events
 }
 
 // ofTensor says whether the event is about one tensor. Of such there may be very
@@ -79,11 +81,14 @@ type note struct {
 	Unit     *unitJSON     `json:"unit,omitempty"`      // unit
 	CalibEnd *calibEndJSON `json:"calib_end,omitempty"` // calibend
 
+	Plan *planJSON `json:"plan,omitempty"` // plan
+
 	NaN int64 `json:"nan,omitempty"` // failed: weights that are not finite
 	Inf int64 `json:"inf,omitempty"`
 
 	Requested string `json:"requested,omitempty"` // fallback
 	Effective string `json:"effective,omitempty"`
+	Why       string `json:"why,omitempty"` // fallback; absent in older files, where the message ends in it
 
 	Code  string  `json:"code,omitempty"`  // finding
 	Value *Figure `json:"value,omitempty"` // finding: what was found
@@ -148,6 +153,11 @@ type variantJSON struct {
 	Multipliers   []string `json:"multipliers,omitempty"`
 }
 
+// newVariantJSON is a variant as the file has it.
+func newVariantJSON(v Variant) variantJSON {
+	return variantJSON{Name: v.Name, Effective: v.Effective, Scheme: v.Scheme, Convention: v.Convention, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers}
+}
+
 func (v *variantJSON) variant(id int) Variant {
 	return Variant{ID: id, Name: v.Name, Effective: v.Effective, Scheme: v.Scheme, Convention: v.Convention, BitsPerWeight: v.BitsPerWeight, Multipliers: v.Multipliers}
 }
@@ -176,13 +186,19 @@ func decodeEvent(e *stored) error {
 	if err := json.Unmarshal(e.payload, &e.note); err != nil {
 		return err
 	}
-	e.Message, e.Effective = e.note.Message, e.note.Effective
+	e.Message, e.Effective, e.Requested, e.Why = e.note.Message, e.note.Effective, e.note.Requested, e.note.Why
 	switch e.Kind {
 	case EventVariant:
 		if e.note.Variant == nil {
 			return fmt.Errorf("a variant event holds no variant")
 		}
 		e.variant = e.note.Variant.variant(e.Variant)
+	case EventPlan:
+		var err error
+		if e.recipe, err = e.note.Plan.run(e.Variant); err != nil {
+			return err
+		}
+		e.note.Plan = nil
 	case EventAudit:
 		if e.note.Audit == nil || e.note.Audit.Census == nil {
 			return fmt.Errorf("an audit event holds no census")

@@ -15,13 +15,14 @@ import (
 
 // line is one measurement as it is exported.
 type line struct {
-	variant *Variant
-	tensor  *Tensor
-	seq     int64
-	tap     kernels.Tap // zero where it failed
-	rec     Record
-	failure string       // why there are no figures, "" where there are
-	trade   *CalibMatrix // of a calibrated variant; nil where none is known
+	variant  *Variant
+	tensor   *Tensor
+	seq      int64
+	tap      kernels.Tap // zero where it failed
+	rec      Record
+	failure  string       // why there are no figures, "" where there are
+	trade    *CalibMatrix // of a calibrated variant; nil where none is known
+	storedAs string       // scheme and methods of the tensor's group; "" where the variant says it
 }
 
 // exportRows is how many measurements an export holds in memory at once.
@@ -115,7 +116,7 @@ func exportSome(ctx context.Context, c *sql.Conn, st *State, variant, from int, 
 	for _, s := range seqs {
 		want = append(strconv.AppendInt(want, s, 10), ',')
 	}
-	next := 0
+	next, recipe := 0, st.RecipeOf(variant)
 	skip := func() {
 		for next < len(seqs) && seqs[next] == 0 {
 			next++
@@ -137,6 +138,10 @@ func exportSome(ctx context.Context, c *sql.Conn, st *State, variant, from int, 
 			err = errors.New("it is about another tensor than before")
 		}
 		l := line{variant: &st.Variants[variant], tensor: &st.Tensors[tensor], seq: e.Seq, rec: e.rec}
+		if recipe != nil {
+			how, _ := st.How(variant, tensor)
+			l.storedAs = how.Name
+		}
 		switch {
 		case err != nil:
 		case e.Kind == EventFailed:

@@ -70,6 +70,8 @@ type parquetRow struct {
 	Rank      *int64   `parquet:"rank,optional"`
 	Changed   *int64   `parquet:"changed,optional"`
 
+	StoredAs *string `parquet:"stored_as,optional"` // null where the variant says it
+
 	Depth       []int64 `parquet:"depth,list"`
 	Codes       []int64 `parquet:"codes,list"`
 	Multipliers []int64 `parquet:"multipliers,list"`
@@ -113,6 +115,10 @@ func newParquetRow(l *line) parquetRow {
 		Variant: l.variant.Name, Tensor: t.Name, File: t.File, DType: t.DType, Rows: int64(t.Rows), Cols: int64(t.Cols),
 		Kind: t.Role.Kind.String(), Layer: parquetID(t.Role.Layer), Expert: parquetID(t.Role.Expert), Projection: t.Role.Projection,
 		Seq: l.seq, AtUS: l.rec.AtUS,
+	}
+	if l.storedAs != "" {
+		as := l.storedAs
+		r.StoredAs = &as
 	}
 	if l.failure != "" {
 		r.Failed = &l.failure

@@ -143,6 +143,9 @@ func appendJSONL(b []byte, l *line, canonical bool) []byte {
 	num("layer", int64(l.tensor.Role.Layer))
 	num("expert", int64(l.tensor.Role.Expert))
 	str("projection", l.tensor.Role.Projection)
+	if l.storedAs != "" {
+		str("stored_as", l.storedAs)
+	}
 	if canonical {
 		str("weights", l.rec.digest().String())
 	} else {
@@ -201,10 +204,10 @@ func ExportCSV(ctx context.Context, w io.Writer, path string) error {
 	for i := range columns {
 		head = append(head, columns[i].name)
 	}
-	if err := c.Write(append(head, "effective", "why", "failed")); err != nil {
+	if err := c.Write(append(head, "stored_as", "effective", "why", "failed")); err != nil {
 		return err
 	}
-	row := make([]string, len(head)+3)
+	row := make([]string, len(head)+4)
 	if err := eachLine(ctx, path, false, func(l *line) error {
 		t := l.tensor
 		n := copy(row, []string{
@@ -222,7 +225,7 @@ func ExportCSV(ctx context.Context, w io.Writer, path string) error {
 			}
 		}
 		effective, why := l.said()
-		copy(row[len(row)-3:], []string{effective, why, l.failure})
+		copy(row[len(row)-4:], []string{l.storedAs, effective, why, l.failure})
 		return c.Write(row)
 	}); err != nil {
 		return err

@@ -55,11 +55,12 @@ func (e *ExportError) Error() string { return "sessions: export to " + e.Dir + "
 
 // exporting is the export of a run. A nil one writes nothing.
 type exporting struct {
-	plan    *export.Plan
-	o       ExportOptions
-	variant string // the one that is written
-	first   int    // matrix of the plan that is the job's tensor 0
-	part    Part
+	plan     *export.Plan
+	o        ExportOptions
+	variant  string // the one that is written
+	first    int    // matrix of the plan that is the job's tensor 0
+	matrices []int  // of a recipe: the plan's matrix by the job's tensor, -1 for what it keeps; else nil
+	part     Part
 
 	writer  *export.Writer
 	began   time.Time
@@ -91,7 +92,15 @@ func (x *exporting) create(ctx context.Context) error {
 
 // wants says whether a tensor is to be quantized for the export.
 func (x *exporting) wants(variant string, t int) bool {
-	return x != nil && x.variant == variant && x.writer != nil && x.writer.Wanted(x.first+t)
+	return x != nil && x.variant == variant && x.writer != nil && x.matrix(t) >= 0 && x.writer.Wanted(x.matrix(t))
+}
+
+// matrix is which one of the plan a tensor is, -1 for one that is copied.
+func (x *exporting) matrix(t int) int {
+	if x.matrices != nil {
+		return x.matrices[t]
+	}
+	return x.first + t
 }
 
 // rowMultiple is how many rows a chunk of a tensor must be a multiple of.

@@ -17,8 +17,9 @@ const (
 	applicationID = 0x51534350
 	// formatVersion is the user_version that this program writes, and the newest
 	// that it reads. Format 1 has no columns std and kurtosis in taps, format 2 no
-	// tables yards, candidates, corpora and scores, format 3 none of calibrations.
-	formatVersion = 4
+	// tables yards, candidates, corpora and scores, format 3 none of calibrations, format
+	// 4 none of recipes.
+	formatVersion = 5
 
 	sqliteMagic = "SQLite format 3\x00"
 )

@@ -26,6 +26,8 @@ type Job struct {
 
 	calibrator calibrator // nil: calibrated variants cannot be made
 	asksCalib  bool       // the options say how calibrated variants are to be made
+
+	recipes []*Quantizer // that variants may follow
 }
 
 // tensorOf is the tensor that a matrix of a calibrated run is.
@@ -73,6 +75,51 @@ type Quantizer struct {
 	// Calibrated says that the job's calibrator makes it, unit by unit: none of the
 	// others is asked.
 	Calibrated bool
+
+	recipe *RecipeRun  // that says the group of each tensor; nil for a variant that is one way
+	groups []Quantizer // of the recipe, under the name of its variant
+	shared *sharing    // of a group of a recipe; nil: the job's
+}
+
+// at is what quantizes a tensor.
+func (q Quantizer) at(tensor int) Quantizer {
+	switch {
+	case q.recipe == nil:
+		return q
+	case q.keeps(tensor):
+		return Quantizer{Variant: q.Variant}
+	}
+	return q.groups[q.recipe.Of[tensor]]
+}
+
+// keeps says whether a tensor stays as the source has it.
+func (q *Quantizer) keeps(tensor int) bool { return q.recipe != nil && q.recipe.Of[tensor] < 0 }
+
+// ways are the quantizers that are at work.
+func (q *Quantizer) ways() []Quantizer {
+	if q.recipe == nil {
+		return []Quantizer{*q}
+	}
+	return q.groups
+}
+
+// unmade is what is to be done of n tensors before anything is.
+func (q *Quantizer) unmade(n int) []work {
+	ws := make([]work, n)
+	for t := range ws {
+		if q.keeps(t) {
+			ws[t] = keptWork
+		}
+	}
+	return ws
+}
+
+// sharing is over what a tensor's second-level scale is taken.
+func (q *Quantizer) sharing(j *Job) *sharing {
+	if q.shared != nil {
+		return q.shared
+	}
+	return j.shared
 }
 
 // Measurement is what came out of one round trip.

@@ -51,6 +51,7 @@ type joining struct {
 	ncalibs  int
 	done     int64
 	failed   int64
+	kept     int64 // of what recipes leave as the source has it
 }
 
 func newJoining(a, b *State, label string) (*joining, error) {
@@ -89,6 +90,9 @@ func (j *joining) state(a, b *State) *State {
 			}
 			out.Records = append(out.Records, records)
 		}
+		for _, r := range s.Recipes {
+			out.Recipes = append(out.Recipes, j.recipe(side, r)...)
+		}
 		for _, e := range s.Log {
 			if e, ok := j.event(side, e); ok {
 				out.Log = append(out.Log, e)
@@ -122,6 +126,22 @@ func (j *joining) variant(side joinedSide, v Variant) Variant {
 	}
 	j.names[v.Name] = true
 	return v
+}
+
+// recipe enters a recipe of one side, over the joined tensors.
+func (j *joining) recipe(side joinedSide, r *RecipeRun) []*RecipeRun {
+	if r.Variant < 0 || r.Variant >= len(j.at[side]) {
+		return nil
+	}
+	out := r.as(j.at[side][r.Variant])
+	out.Of = make([]int, len(j.own[side]))
+	for t, own := range j.own[side] {
+		if out.Of[t] = -1; own < len(r.Of) {
+			out.Of[t] = r.Of[own]
+		}
+	}
+	j.kept += out.Kept()
+	return []*RecipeRun{out}
 }
 
 // record moves a record of one side to the joined tensor and variant; ok is false
@@ -198,7 +218,7 @@ func (j *joining) progress() Progress {
 	p.BytesPerSec += q.BytesPerSec
 	p.WeightsPerSec += q.WeightsPerSec
 	p.ETASeconds = max(p.ETASeconds, q.ETASeconds)
-	p.Done, p.Failed, p.Total = j.done, j.failed, int64(len(j.own[first]))*int64(len(j.variants))
+	p.Done, p.Failed, p.Total = j.done, j.failed, int64(len(j.own[first]))*int64(len(j.variants))-j.kept
 	p.Variant = -1
 	if n := len(j.variants); n > 0 {
 		p.Variant = n - 1

@@ -152,6 +152,9 @@ func (f *joinedFeed) take(side joinedSide, b Batch) Batch {
 			out.Variants = append(out.Variants, j.variant(side, v))
 		}
 	}
+	for _, r := range b.Recipes {
+		out.Recipes = append(out.Recipes, j.recipe(side, r)...)
+	}
 	for _, r := range b.Records {
 		if r, ok := j.record(side, r); ok {
 			out.Records = append(out.Records, r)

@@ -82,7 +82,7 @@ func Inspect(path string) (Info, error) {
 			l.st.interrupt()
 		}
 		info = Info{Meta: l.st.Meta, Tensors: len(l.st.Tensors), Variants: l.st.Variants, Settings: l.settings, Progress: l.st.Progress, Yards: l.st.Yards}
-		info.Progress.Total = int64(info.Tensors) * int64(len(info.Variants))
+		info.Progress.Total = l.st.measurements()
 		err := c.QueryRowContext(ctx, "select count(*) filter (where not failed), count(*) filter (where failed) from taps").
 			Scan(&info.Progress.Done, &info.Progress.Failed)
 		if err != nil { // the typed tables are not there; the events are

@@ -49,7 +49,7 @@ func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
 	}
 	kind, n := EventStarted, note{}
 	if s.resumed {
-		kind, n = EventResumed, note{Message: resumeMessage(s.st, len(s.events)), Retry: s.st.Progress.Failed}
+		kind, n = EventResumed, note{Message: resumeMessage(s.st, len(s.variants)-len(s.st.Variants)), Retry: s.st.Progress.Failed}
 	}
 	switch {
 	case l.eng.begin(kind, n):
@@ -177,7 +177,10 @@ func (l *LiveFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float6
 		return nil, err
 	}
 	q := l.eng.quantizer(variant)
-	if q.Calibrated {
+	if q.keeps(tensor) {
+		return nil, keptError(l.path, q.Variant.Name, l.job.Tensors[tensor].Name)
+	}
+	if q = q.at(tensor); q.Calibrated {
 		return calibratedRows(ctx, l.job, l.path, l.eng.folderOf(variant), q, tensor, l.eng.digest(tensor))
 	}
 	return rowErrors(ctx, l.job, q, tensor, l.eng.digest(tensor))

@@ -280,6 +280,9 @@ func (l *loaded) finish(lastTap *Record) {
 		if e.Kind != EventScore {
 			st.Log = append(st.Log, e.Event)
 		}
+		if e.recipe != nil {
+			st.Recipes = append(st.Recipes, e.recipe)
+		}
 		if x := e.note.Export; x != nil {
 			st.Exports = append(st.Exports, x.ref())
 		}
@@ -311,7 +314,7 @@ func (l *loaded) finish(lastTap *Record) {
 // count makes Done, Failed and Total of the progress anew from the records.
 func (s *State) count() {
 	s.Progress.Done, s.Progress.Failed = 0, 0
-	s.Progress.Total = int64(len(s.Variants)) * int64(len(s.Tensors))
+	s.Progress.Total = s.measurements()
 	for _, rs := range s.Records {
 		for i := range rs {
 			switch {

@@ -67,6 +67,9 @@ func (m *Mailbox) post(e *stored) {
 	if e.calibSetup != nil || e.unit != nil || e.calibEnd != nil {
 		m.add(func() { m.rest.takeCalib(e) })
 	}
+	if e.recipe != nil {
+		m.add(func() { m.rest.Recipes = append(m.rest.Recipes, e.recipe) })
+	}
 	if x, a := e.note.Export, e.note.Audit; x != nil || a != nil {
 		m.add(func() {
 			if x != nil {

@@ -50,10 +50,10 @@ type worker struct {
 }
 
 // aim sets up the shots of an item.
-func (w *worker) aim(variants []int) {
+func (w *worker) aim(it item) {
 	w.shots = w.shots[:0]
-	for _, v := range variants {
-		w.shots = append(w.shots, shot{variant: v, q: w.e.quantizer(v)})
+	for _, v := range it.variants {
+		w.shots = append(w.shots, shot{variant: v, q: w.e.quantizer(v).at(it.tensor)})
 	}
 }
 
@@ -63,7 +63,7 @@ func (w *worker) aim(variants []int) {
 func (w *worker) measure(ctx context.Context, it item) error {
 	e := w.e
 	runtime.Gosched() // whoever draws waits for a processor no longer than a tensor takes
-	w.aim(it.variants)
+	w.aim(it)
 	defer func() {
 		for i := range w.shots {
 			e.meter.partial.Add(-w.shots[i].weights)
@@ -201,7 +201,7 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 		if s.q.Spec == nil {
 			continue
 		}
-		amax, err := w.e.job.shared.amax(ctx, s.q.Spec.Format, it.tensor, it.look.amax)
+		amax, err := s.q.sharing(w.e.job).amax(ctx, s.q.Spec.Format, it.tensor, it.look.amax)
 		if err != nil {
 			return w.e.readError(ctx, err)
 		}
@@ -291,7 +291,7 @@ func (w *worker) rows(t, from, rowBytes int, data []byte) error {
 		if out == nil {
 			continue
 		}
-		if err := x.writer.Store(x.first+t, from, out, s.pass.Global()); err != nil {
+		if err := x.writer.Store(x.matrix(t), from, out, s.pass.Global()); err != nil {
 			return exportFailure(x, err)
 		}
 	}

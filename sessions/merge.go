@@ -176,7 +176,7 @@ func (p *mergePart) agrees(q *mergePart) error {
 			return differs("definition of variant "+v.Name, a, b)
 		}
 	}
-	return nil
+	return p.sameRecipes(q, differs)
 }
 
 // place says where the tensors of each part stand, and refuses overlaps and gaps.
@@ -308,7 +308,11 @@ func (m *merging) head() ([]stored, error) {
 	}
 	n := note{Message: "merged from " + strings.Join(from, ", "), Program: meta.Program, KernelSet: meta.KernelSet}
 	for id, v := range a.st.Variants {
-		events = append(events, newVariantEvent(id, v))
+		added, err := addedEvents(id, m.quantizer(v))
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, added[:min(len(added), 2)]...) // what it warns of the parts say
 		n.Variants = append(n.Variants, v.Name)
 	}
 	return append(events, newNote(EventStarted, -1, -1, n)), nil

@@ -66,7 +66,7 @@ func TestFormat1IsRead(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(path + ".csv")
-	if lines := strings.Split(string(text), "\n"); err != nil || !strings.HasSuffix(lines[0], ",std,kurtosis,sum_w,sum_w3,sum_w4,out2,base_out2,base_rel2,damp_share,tokens,rank,changed,effective,why,failed") || !strings.HasSuffix(lines[1], ",495,0,0"+strings.Repeat(",", 15)) {
+	if lines := strings.Split(string(text), "\n"); err != nil || !strings.HasSuffix(lines[0], ",std,kurtosis,sum_w,sum_w3,sum_w4,out2,base_out2,base_rel2,damp_share,tokens,rank,changed,stored_as,effective,why,failed") || !strings.HasSuffix(lines[1], ",495,0,0"+strings.Repeat(",", 16)) {
 		t.Errorf("%v: %.2000s", err, text)
 	}
 }

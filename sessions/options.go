@@ -14,15 +14,16 @@ import (
 
 // Options say what Start runs, and where.
 type Options struct {
-	Checkpoint string      // path, or "demo" for the embedded one
-	Session    string      // file; "" for a new one in the default place
-	Variants   []string    // names that quant/method knows; may be empty
-	Targets    string      // pattern of tensors; "" for the default
-	Threads    int         // kernels that run at a time; 0 for GOMAXPROCS, and never more than tensors
-	MemBytes   int64       // bound of the buffers that weights are read into; 0 for the default
-	Program    string      // program version, for the record
-	KernelSet  kernels.Set // the zero value is kernels.Best()
-	Clock      Clock       // nil: the machine's
+	Checkpoint string         // path, or "demo" for the embedded one
+	Session    string         // file; "" for a new one in the default place
+	Variants   []string       // names that quant/method knows; may be empty
+	Targets    string         // pattern of tensors; "" for the default, or what the recipes store
+	Recipes    []RecipeSource // that are followed, each as one variant; what they store is among the targets
+	Threads    int            // kernels that run at a time; 0 for GOMAXPROCS, and never more than tensors
+	MemBytes   int64          // bound of the buffers that weights are read into; 0 for the default
+	Program    string         // program version, for the record
+	KernelSet  kernels.Set    // the zero value is kernels.Best()
+	Clock      Clock          // nil: the machine's
 
 	// Compat is whose arithmetic all variants follow: a name of kernels.ConventionByName.
 	// "" is the layout's of an export, else each format's first.
@@ -77,7 +78,7 @@ func (o *Options) variant(name string) (method.Variant, error) {
 // convention is the setting: what --compat says, or modelopt where each format
 // has its first one.
 func (o *Options) convention() string {
-	if o.Compat != "" || o.Export == nil || len(o.Variants) == 0 {
+	if o.Compat != "" || o.Export == nil || len(o.Variants) == 0 || len(o.Recipes) > 0 {
 		return orDefault(o.Compat)
 	}
 	v, err := o.variant(o.Variants[0])
@@ -116,6 +117,9 @@ func (o *Options) globals() export.Globals {
 
 // planExport plans what the options want written.
 func planExport(ck *checkpoint.Checkpoint, model *topology.Model, whole *storedSource, first int, o Options) (*exporting, error) {
+	if len(o.Variants) == 0 {
+		return nil, errOneVariant // openJob counted
+	}
 	v, err := o.variant(o.Variants[0])
 	if err != nil {
 		return nil, err

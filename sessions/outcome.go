@@ -41,7 +41,7 @@ func (w *worker) record(ctx context.Context, it *item, s *shot) error {
 	if s.got.Effective != "" && s.got.Effective != s.q.Variant.Name {
 		events = append(events, newNote(EventFallback, s.variant, it.tensor, note{
 			Message:   fmt.Sprintf("%s: %s in place of %s: %s", e.where(it.tensor), s.got.Effective, s.q.Variant.Name, s.got.Why),
-			Requested: s.q.Variant.Name, Effective: s.got.Effective,
+			Requested: s.q.Variant.Name, Effective: s.got.Effective, Why: s.got.Why,
 		}))
 	}
 	// In one post: a kill must not keep the record and lose what is said of it.

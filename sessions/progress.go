@@ -39,6 +39,7 @@ const (
 	unsettled settled = iota
 	measured
 	failed
+	kept // as the source has it: nothing is to be measured
 )
 
 type rateStep struct{ at, bytes, weights int64 } // at: number of the step since the session began
@@ -70,6 +71,9 @@ func (t *tracker) resume(st *State) {
 	for range st.Variants {
 		t.addVariant()
 	}
+	for _, r := range st.Recipes {
+		t.keep(r)
+	}
 	for v, rs := range st.Records {
 		for i := range rs {
 			switch {
@@ -93,6 +97,17 @@ func (t *tracker) addVariant() {
 	}
 }
 
+// keep takes out what a recipe leaves as the source has it.
+func (t *tracker) keep(r *RecipeRun) {
+	for i, g := range r.Of {
+		if g < 0 && t.settled[r.Variant][i] == unsettled {
+			t.settled[r.Variant][i] = kept
+			t.p.Total--
+			t.pending -= t.weights[i]
+		}
+	}
+}
+
 // settle notes the outcome of one measurement. The newest outcome counts.
 func (t *tracker) settle(variant, tensor int, s settled) {
 	switch t.settled[variant][tensor] {
@@ -102,6 +117,8 @@ func (t *tracker) settle(variant, tensor int, s settled) {
 		t.p.Done--
 	case failed:
 		t.p.Failed--
+	case kept: // a file says both
+		t.p.Total++
 	}
 	t.settled[variant][tensor] = s
 	if s == failed {
@@ -117,6 +134,8 @@ func (t *tracker) observe(e *stored) {
 	switch e.Kind {
 	case EventVariant:
 		t.addVariant()
+	case EventPlan:
+		t.keep(e.recipe)
 	case EventTap:
 		t.settle(e.Variant, e.Tensor, measured)
 		if t.meter == nil {
@@ -217,6 +236,8 @@ func (f *fold) add(e *stored) {
 		}
 	case EventVariant:
 		f.batch.Variants = append(f.batch.Variants, e.variant)
+	case EventPlan:
+		f.batch.Recipes = append(f.batch.Recipes, e.recipe)
 	}
 	if x := e.note.Export; x != nil {
 		f.batch.Exports = append(f.batch.Exports, x.ref())
@@ -251,6 +272,8 @@ func (e *stored) valid(variants, tensors int) bool {
 	switch e.Kind {
 	case EventVariant:
 		return e.Variant == variants
+	case EventPlan:
+		return e.Variant >= 0 && e.Variant < variants && len(e.recipe.Of) == tensors
 	case EventTap, EventFailed:
 		return e.Variant >= 0 && e.Variant < variants && e.Tensor >= 0 && e.Tensor < tensors
 	}

@@ -87,7 +87,7 @@ func newNote(kind EventKind, variant, tensor int, n note) stored {
 	if err != nil { // a note holds nothing that JSON cannot carry
 		payload = []byte("{}")
 	}
-	e := stored{Event: Event{Kind: kind, Variant: variant, Tensor: tensor, Message: n.Message, Effective: n.Effective}, payload: payload, note: n}
+	e := stored{Event: Event{Kind: kind, Variant: variant, Tensor: tensor, Message: n.Message, Effective: n.Effective, Requested: n.Requested, Why: n.Why}, payload: payload, note: n}
 	switch kind {
 	case EventVariant:
 		e.variant = n.Variant.variant(variant)

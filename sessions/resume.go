@@ -56,6 +56,9 @@ func reopen(ctx context.Context, job *Job, o Options, asked []Quantizer) (*opene
 	if l.damage.any() {
 		return nil, &FileError{Path: o.Session, Reason: "is damaged and can be looked at, not gone on with: " + l.damage.String()}
 	}
+	if err := checkRecipes(o.Session, l.st, job); err != nil {
+		return nil, err
+	}
 	if err := checkSettings(o.Session, l, job); err != nil {
 		return nil, err
 	}
@@ -78,7 +81,11 @@ func reopen(ctx context.Context, job *Job, o Options, asked []Quantizer) (*opene
 		if l.st.VariantByName(q.Variant.Name) >= 0 {
 			continue
 		}
-		s.events = append(s.events, newVariantEvent(len(s.variants), q.Variant))
+		added, err := addedEvents(len(s.variants), q)
+		if err != nil {
+			return nil, err
+		}
+		s.events = append(s.events, added...)
 		s.variants = append(s.variants, q)
 	}
 	return s, nil

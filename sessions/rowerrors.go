@@ -36,7 +36,7 @@ func rowErrors(ctx context.Context, job *Job, q Quantizer, tensor int, weights d
 			return nil, fmt.Errorf("%s: %w", where, errWeightsChanged)
 		}
 	}
-	amax, err := job.shared.amax(ctx, q.Spec.Format, tensor, it.look.amax)
+	amax, err := q.sharing(job).amax(ctx, q.Spec.Format, tensor, it.look.amax)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func (b *Base) State() *State { return b.st }
 // a digest of them. What does not agree is a *SampleError, and an *EnvError once
 // the run goes on.
 func StartSample(ctx context.Context, o Options, b *Base, tensors []int, how string) (*LiveFeed, error) {
-	if o.Export != nil || o.Part.Of > 0 || o.Targets != "" {
+	if o.Export != nil || o.Part.Of > 0 || o.Targets != "" || len(o.Recipes) > 0 {
 		return nil, errors.New("sessions: a sample is of a base session, without targets, part or export of its own")
 	}
 	if len(tensors) == 0 {
@@ -70,6 +70,9 @@ func StartSample(ctx context.Context, o Options, b *Base, tensors []int, how str
 	}
 	o.sample = true
 	o.Targets, o.GlobalScale = b.settings[settingPattern], b.settings[SettingGlobalScale]
+	for _, r := range b.st.Recipes {
+		o.Recipes = append(o.Recipes, r.source())
+	}
 	if c := b.settings[SettingConvention]; c != orDefault("") { // else each format's first
 		o.Compat = c
 	}
@@ -90,6 +93,9 @@ func (b *Base) job(ctx context.Context, ck *checkpoint.Checkpoint, o Options, te
 		return nil, &SampleError{b.path, fmt.Sprintf("it is of another checkpoint (identity %.12s, and %s has %.12s)", b.meta.SourceIdentity, ck.Path, is)}
 	}
 	for _, name := range o.Variants { // before anything is read
+		if strings.HasPrefix(name, RecipePrefix) {
+			continue // found among the base session's
+		}
 		if _, err := o.variant(name); err != nil {
 			return nil, err
 		}
@@ -111,6 +117,7 @@ func (b *Base) job(ctx context.Context, ck *checkpoint.Checkpoint, o Options, te
 	src := job.Source.(*storedSource) // newJob makes no other
 	job.Source = src.pick(picks)
 	job.Tensors = job.Source.(*storedSource).tensors()
+	job.pick(picks)
 	if job.shared != nil {
 		job.shared.picks = picks
 	}

@@ -116,7 +116,11 @@ func (s *savedFeed) RowErrors(ctx context.Context, variant, tensor int) ([]float
 	if err != nil {
 		return nil, err
 	}
-	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, s.tensors[tensor], v, folder, e.rec.digest())
+	followed, err := storedRecipes(ctx, s.path)
+	if err != nil {
+		return nil, err
+	}
+	return sourceRowErrors(ctx, s.path, &s.meta, s.settings, followed, s.tensors[tensor], v, folder, e.rec.digest())
 }
 
 func (s *savedFeed) Close() error { return nil }

@@ -1,4 +1,4 @@
--- The session file, format 4. docs/session.md says what each column means.
+-- The session file, format 5. docs/session.md says what each column means.
 create table events (
     seq     integer primary key,
     at_us   integer not null,
@@ -230,6 +230,34 @@ create table tokens (
     primary key (calibration, layer, mtp, expert)
 ) without rowid;
 
+create table recipes (
+    variant integer primary key,
+    seq     integer not null,
+    name    text    not null,
+    sha256  text    not null,
+    text    text    not null,
+    groups  integer not null,
+    kept    integer not null
+);
+
+create table recipe_groups (
+    variant         integer not null,
+    id              integer not null,
+    name            text    not null,
+    scheme          text    not null,
+    convention      text    not null,
+    bits_per_weight real    not null,
+    tensors         integer not null,
+    primary key (variant, id)
+) without rowid;
+
+create table assigned (
+    variant  integer not null,
+    tensor   integer not null,
+    group_id integer,
+    primary key (variant, tensor)
+) without rowid;
+
 create view v_taps as
     select v.name as variant_name, t.name as tensor_name, t.kind, t.layer, t.expert, t.projection, t.mtp,
            t.rows, t.cols, t.dtype, p.*
@@ -264,6 +292,13 @@ create view v_calibrated as
            c.out2 / c.base_out2 as out_ratio, c.rel2 / c.base_rel2 as weight_ratio,
            c.changed * 1.0 / c.codes as changed_share, c.*
     from calibrated c join variants v on v.id = c.variant join tensors t on t.id = c.tensor;
+
+create view v_assigned as
+    select v.name as variant_name, t.name as tensor_name, t.kind, t.layer, t.expert, t.projection, t.mtp,
+           g.name as stored_as, g.scheme, p.rel2, p.rel_l2, a.*
+    from assigned a join variants v on v.id = a.variant join tensors t on t.id = a.tensor
+         left join recipe_groups g on g.variant = a.variant and g.id = a.group_id
+         left join taps p on p.variant = a.variant and p.tensor = a.tensor;
 
 create view v_log as
     select l.seq, l.at_us / 1e6 as seconds, l.kind, v.name as variant_name, t.name as tensor_name, l.message

@@ -2,10 +2,13 @@ package sessions
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"quantscope/kernels"
 	"quantscope/quant/export"
+	"quantscope/quant/topology"
 )
 
 // sharing gives matrices that a server fuses one global scale: that of the
@@ -27,11 +30,40 @@ type fused struct {
 }
 
 func newSharing(set kernels.Set, src *storedSource, first int) *sharing {
+	return sharingOf(set, src, first, export.SharedGroups(src.matrices))
+}
+
+// newKindSharing is newSharing where only matrices of one kind share a scale;
+// those of an empty one have none.
+func newKindSharing(set kernels.Set, src *storedSource, first int, kind []string) *sharing {
+	of := map[string][]int{}
+	for i, k := range kind {
+		if k != "" {
+			of[k] = append(of[k], i)
+		}
+	}
+	var groups [][]int
+	for _, k := range slices.Sorted(maps.Keys(of)) {
+		list := make([]topology.Matrix, len(of[k]))
+		for n, i := range of[k] {
+			list[n] = src.matrices[i]
+		}
+		for _, members := range export.SharedGroups(list) {
+			own := make([]int, len(members))
+			for n, m := range members {
+				own[n] = of[k][m]
+			}
+			groups = append(groups, own)
+		}
+	}
+	return sharingOf(set, src, first, groups)
+}
+
+func sharingOf(set kernels.Set, src *storedSource, first int, groups [][]int) *sharing {
 	s := &sharing{set: set, src: src, first: first, group: make([]int, len(src.matrices))}
 	for i := range s.group {
 		s.group[i] = -1
 	}
-	groups := export.SharedGroups(src.matrices)
 	s.all = make([]fused, len(groups))
 	for g, members := range groups {
 		s.all[g].members = members

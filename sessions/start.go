@@ -19,9 +19,15 @@ import (
 // refuses to write it, *FileError where it is damaged, newer or no session; and
 // those of quant/method, quant/recipe and quant/checkpoint.
 func Start(ctx context.Context, o Options) (*LiveFeed, error) {
+	if err := o.takeStored(ctx); err != nil {
+		return nil, err
+	}
 	job, err := openJob(o)
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range o.asked() {
+		o.Variants = append(o.Variants, RecipePrefix+r.Name)
 	}
 	return StartJob(ctx, job, o)
 }
@@ -193,7 +199,14 @@ func newSession(job *Job, o Options, asked []Quantizer, path string) (*opened, e
 	}
 	s.st = &State{Meta: meta.meta(path), Tensors: job.Tensors, Progress: Progress{State: RunIdle, Variant: -1}}
 	for id, q := range asked {
-		s.events = append(s.events, newVariantEvent(id, q.Variant))
+		added, err := addedEvents(id, q)
+		if err != nil {
+			return nil, err
+		}
+		s.events = append(s.events, added...)
+		if q.recipe != nil {
+			s.st.Recipes = append(s.st.Recipes, q.recipe.as(id))
+		}
 		q.Variant.ID = id
 		s.st.Variants = append(s.st.Variants, q.Variant)
 		s.st.Records = append(s.st.Records, make([]Record, len(job.Tensors)))

@@ -96,6 +96,7 @@ const (
 	EventCalib     EventKind = "calib" // a calibrated run of a variant began: its setup
 	EventUnit      EventKind = "unit"  // one layer of it is done: counts of tokens, what was traded
 	EventCalibEnd  EventKind = "calibend"
+	EventPlan      EventKind = "plan" // the variant before it follows a recipe: its plan
 )
 
 // Event is one line of the session's log. Variant and Tensor are -1 where the
@@ -106,7 +107,8 @@ type Event struct {
 	Kind            EventKind
 	Variant, Tensor int
 	Message         string
-	Effective       string // of fallback events: what ran
+	// Of fallback events: what ran in place of what, and why.
+	Effective, Requested, Why string
 }
 
 // RunState is where a run stands.
@@ -186,6 +188,7 @@ type Batch struct {
 	CalibsBegun     []CalibBegun
 	CalibsDone      []CalibDone // in order, none lost
 	CalibsEnded     []CalibEnded
+	Recipes         []*RecipeRun // that variants follow, in order
 	Progress        Progress
 	LastSeq, LastUS int64
 	Closed          bool // nothing will follow
@@ -210,6 +213,7 @@ func (s *State) Apply(b Batch) {
 	s.Log = append(s.Log, b.Events...)
 	s.Exports = append(s.Exports, b.Exports...)
 	s.Audits = append(s.Audits, b.Audits...)
+	s.Recipes = append(s.Recipes, b.Recipes...)
 	s.applyYards(b)
 	s.applyCalibrations(b)
 	s.Progress = b.Progress
@@ -223,7 +227,7 @@ func (s *State) Clone() *State {
 	c.Variants = slices.Clone(s.Variants)
 	c.Log = slices.Clone(s.Log)
 	c.Exports, c.Audits, c.Yards = slices.Clone(s.Exports), slices.Clone(s.Audits), cloneYards(s.Yards)
-	c.Calibrations = cloneCalibrations(s.Calibrations)
+	c.Calibrations, c.Recipes = cloneCalibrations(s.Calibrations), slices.Clone(s.Recipes)
 	c.Records = make([][]Record, len(s.Records))
 	for i, r := range s.Records {
 		c.Records[i] = slices.Clone(r)

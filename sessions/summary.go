@@ -19,6 +19,7 @@ type Summary struct {
 	Tensors   int64 `json:"tensors"`   // measured
 	Failed    int64 `json:"failed"`    // could not be measured
 	Pending   int64 `json:"pending"`   // not measured yet
+	Kept      int64 `json:"kept"`      // a recipe leaves them as the source has them
 	Elements  int64 `json:"elements"`  // weights of measured tensors
 	Blocks    int64 `json:"blocks"`    // of measured tensors
 	NonFinite int64 `json:"nonfinite"` // non-finite source weights, failed tensors included
@@ -60,7 +61,12 @@ func Summarize(st *State, variant int) Summary {
 	nan := math.NaN()
 	a := totals{worst: nan, worstTensor: -1, cosMin: nan, cosMax: nan, maxAbsErr: nan}
 	a.s = Summary{Variant: v.Name, Effective: effective(st, v), BitsPerWeight: v.BitsPerWeight}
+	r := st.RecipeOf(variant)
 	for t := range st.Records[variant] {
+		if r != nil && t < len(r.Of) && r.Of[t] < 0 {
+			a.s.Kept++
+			continue
+		}
 		a.add(&st.Records[variant][t])
 	}
 	if a.worstTensor >= 0 {

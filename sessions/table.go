@@ -43,11 +43,23 @@ func (s *State) arm(v int, items []landscape.Item) landscape.Arm {
 		Name: s.Variants[v].Name, BitsPerWeight: s.Variants[v].BitsPerWeight,
 		Bytes: make([]int64, len(items)), Samples: make([]landscape.Sample, len(items)),
 	}
-	known, err := method.Parse(s.Variants[v].Plain())
+	known := map[string]*method.Variant{}
+	for _, name := range s.Kinds(v) {
+		if k, err := method.Parse(name); err == nil {
+			known[name] = &k
+		}
+	}
 	for i := range items {
-		a.Bytes[i] = -1
-		if err == nil {
-			a.Bytes[i] = known.Bytes(items[i].Rows, items[i].Cols)
+		how, quantized := s.How(v, i)
+		switch k := known[how.Plain()]; {
+		case !quantized: // as the source has it, of which there is no record
+			a.Bytes[i] = items[i].SourceBytes
+			a.Samples[i] = landscape.Sample{State: landscape.Measured, Cos: 1}
+			continue
+		case k != nil:
+			a.Bytes[i] = k.Bytes(items[i].Rows, items[i].Cols)
+		default:
+			a.Bytes[i] = -1
 		}
 		r := &s.Records[v][i]
 		switch {

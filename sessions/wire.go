@@ -24,12 +24,15 @@ const numerics = "1"
 // openJob is the job that the options describe, over a real checkpoint.
 func openJob(o Options) (*Job, error) {
 	for _, name := range o.Variants { // before anything is opened
+		if strings.HasPrefix(name, RecipePrefix) {
+			continue
+		}
 		if _, err := o.variant(name); err != nil {
 			return nil, err
 		}
 	}
-	if o.Export != nil && len(o.Variants) != 1 {
-		return nil, fmt.Errorf("an export is of one variant, and %d are asked for: %w", len(o.Variants), errOneVariant)
+	if n := len(o.Variants) + len(o.asked()); o.Export != nil && n != 1 {
+		return nil, fmt.Errorf("an export is of one variant, and %d are asked for: %w", n, errOneVariant)
 	}
 	ck, err := openCheckpoint(o.Checkpoint)
 	if err != nil {
@@ -72,7 +75,11 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	sel, err := recipe.Select(model, o.Targets)
+	resolved, err := o.resolve(ck, model)
+	if err != nil {
+		return nil, err
+	}
+	sel, err := targets(model, o.Targets, resolved)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +110,14 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 			SettingNumerics:    numerics,
 			settingPattern:     o.Targets,
 		},
-		Parse: func(name string) (Quantizer, error) { return parseVariant(name, o) },
+	}
+	job.Parse = func(name string) (Quantizer, error) { return job.parse(name, o) }
+	for _, r := range resolved {
+		q, err := r.quantizer(whole, first, n, o)
+		if err != nil {
+			return nil, err
+		}
+		job.recipes = append(job.recipes, q)
 	}
 	job.calibrator = &jobCalibrator{o: o, targets: sel.Description, matrices: whole.matrices}
 	job.asksCalib = o.Calibration.asks()
@@ -114,7 +128,12 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 		job.shared = newSharing(o.KernelSet, whole, first)
 	}
 	if o.Export != nil {
-		if job.export, err = planExport(ck, model, whole, first, o); err != nil {
+		if len(o.asked()) > 0 {
+			job.export, err = planMixed(ck, model, job, resolved, o)
+		} else {
+			job.export, err = planExport(ck, model, whole, first, o)
+		}
+		if err != nil {
 			return nil, err
 		}
 		job.Findings = append(job.Findings, job.export.plan.Notes...)
@@ -158,13 +177,13 @@ func parseVariant(name string, o Options) (Quantizer, error) {
 // sourceRowErrors opens the checkpoint that a session is of and measures one
 // tensor of it, row by row. weights is the digest that it must have, folder that of a
 // calibrated variant's codes.
-func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, tensor Tensor, variant Variant, folder string, weights digest) ([]float64, error) {
+func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settings map[string]string, followed []RecipeSource, tensor Tensor, variant Variant, folder string, weights digest) ([]float64, error) {
 	ck, err := findSource(meta)
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %s: its checkpoint was %s: %w", session, meta.place(), err)
 	}
 	job, err := newJob(ck, Options{
-		Checkpoint: meta.SourcePath, Targets: settings[settingPattern], Compat: variant.convention(), GlobalScale: settings[SettingGlobalScale],
+		Checkpoint: meta.SourcePath, Targets: settings[settingPattern], Recipes: followed, Compat: settingCompat(settings, variant), GlobalScale: settings[SettingGlobalScale],
 	})
 	if err != nil {
 		return nil, errors.Join(err, ck.Close())
@@ -181,7 +200,10 @@ func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settin
 	if err != nil {
 		return nil, err
 	}
-	if q.Calibrated {
+	if q.keeps(i) {
+		return nil, keptError(session, variant.Name, tensor.Name)
+	}
+	if q = q.at(i); q.Calibrated {
 		return calibratedRows(ctx, job, session, folder, q, i, weights)
 	}
 	return rowErrors(ctx, job, q, i, weights)

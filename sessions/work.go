@@ -162,7 +162,7 @@ func (w *worker) take(ctx context.Context, b batch, it item, buf []byte, togethe
 	if inRows {
 		it.m, err = src.Shape(it.tensor)
 	}
-	w.aim(it.variants)
+	w.aim(it)
 	switch {
 	case err != nil:
 		err = e.readError(ctx, err)

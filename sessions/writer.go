@@ -231,6 +231,9 @@ func (f *file) ready(ctx context.Context) error {
 		and (select count(*) from calibrations) = (select count(*) from events where kind = 'calib')
 		and (select count(*) from units) = (select count(*) from events where kind = 'unit')
 		and (select count(*) from calibrated) = (select coalesce(sum(matrices), 0) from units)
+		and (select count(*) from recipes) = (select count(*) from events where kind = 'plan')
+		and (select count(*) from recipe_groups) = (select coalesce(sum(groups), 0) from recipes)
+		and (select count(*) from assigned) = (select count(*) from recipes) * (select value from session where key = 'tensors')
 		and (select count(*) from findings) = (select count(*) from events where kind = 'finding')
 		and (select count(*) from tensors) = (select value from session where key = 'tensors')`
 	var same sql.NullBool

@@ -25,6 +25,7 @@ type runFlags struct {
 	compat, globalScale, part       string
 	export                          sessions.ExportOptions
 	calib                           calibFlags
+	recipe                          recipeFlag
 	notice                          string   // said once the run has begun; no flag
 	given                           []string // flags of a run that were given to the workbench; no flag
 }
@@ -47,6 +48,7 @@ func (f *runFlags) bind(cmd *cobra.Command, variants string) {
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
 	f.calib.bind(cmd)
+	f.recipe.bind(cmd)
 	fl.BoolVar(&f.allowFallback, "allow-fallback", false, "do not fail when something other than the requested method ran")
 	_ = cmd.RegisterFlagCompletionFunc("variant", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
@@ -111,8 +113,12 @@ func (f *runFlags) extra(o *sessions.Options) error {
 		return usage(fmt.Errorf("--out needs --layout: %s", strings.Join(export.Layouts(), ", ")))
 	case !slices.Contains(export.Layouts(), f.export.Layout):
 		return usage(fmt.Errorf("--layout %q is none of %s", f.export.Layout, strings.Join(export.Layouts(), ", ")))
-	case len(o.Variants) != 1:
-		return usage(fmt.Errorf("--out writes one variant, and --variant names %d: %s", len(o.Variants), strings.Join(o.Variants, ", ")))
+	case len(o.Variants)+len(o.Recipes) != 1:
+		names := slices.Clone(o.Variants)
+		for _, r := range o.Recipes {
+			names = append(names, sessions.RecipePrefix+r.Name)
+		}
+		return usage(fmt.Errorf("--out writes one variant, and %d are named: %s", len(names), strings.Join(names, ", ")))
 	}
 	x := f.export
 	o.Export = &x
@@ -121,13 +127,22 @@ func (f *runFlags) extra(o *sessions.Options) error {
 
 // options checks the flags and turns them into what an engine takes.
 func (f *runFlags) options(source string) (sessions.Options, error) {
+	if len(f.recipe.recipes) > 0 && f.calib.fromCodes != "" {
+		return sessions.Options{}, usage(errors.New("--recipe and --from-codes exclude each other: codes are of one variant"))
+	}
 	from, err := f.calib.origin(&f.variants, &f.targets)
 	if err != nil {
 		return sessions.Options{}, err
 	}
-	variants, err := method.ParseList(f.variants)
+	var variants []method.Variant
+	if !f.recipe.alone {
+		if variants, err = method.ParseList(f.variants); err != nil {
+			return sessions.Options{}, usage(err)
+		}
+	}
+	followed, err := f.recipe.open()
 	if err != nil {
-		return sessions.Options{}, usage(err)
+		return sessions.Options{}, err
 	}
 	if f.threads < 1 {
 		return sessions.Options{}, usage(fmt.Errorf("--threads %d: at least one is needed", f.threads))
@@ -139,7 +154,7 @@ func (f *runFlags) options(source string) (sessions.Options, error) {
 		}
 	}
 	o := sessions.Options{
-		Checkpoint: source, Session: f.session, Targets: f.targets, Threads: f.threads,
+		Checkpoint: source, Session: f.session, Targets: f.targets, Recipes: followed, Threads: f.threads,
 		MemBytes: mem, Program: version, KernelSet: kernels.Best(),
 	}
 	for _, v := range variants {

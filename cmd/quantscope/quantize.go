@@ -26,6 +26,11 @@ already is gone on with: what it holds is not measured again. With --out one
 variant is also written as a checkpoint; without it nothing is written but the
 session.
 
+A recipe (--recipe FILE, or the name of one that is built in; see plan --list) is
+measured as one variant, whose matrices each have the scheme and methods of their
+group. It is resolved before any weight is read, and refused where its plan has
+errors. What it keeps has no record.
+
 Variants with gptq or imatrix are calibrated: a text goes through the model layer
 by layer, and each layer is quantized by what goes into it. Their codes are kept
 beside the session (--codes), so that what is killed goes on, and --from-codes
@@ -33,10 +38,12 @@ writes a checkpoint from them without calibrating again.`,
 		Example: `  quantscope quantize demo --variant nvfp4,nvfp4+mse --session demo.qscope --json
   quantscope quantize demo --variant nvfp4+mse --out demo-nvfp4 --layout modelopt
   quantscope quantize demo --variant int4-g128,int4-g128+gptq --session gptq.qscope
+  quantscope quantize demo --recipe mixed-nvfp4-fp8 --out demo-mixed --layout compressed-tensors
   quantscope quantize demo --from-codes gptq.qscope.codes/int4-g128+gptq --out demo-gptq --layout quantscope`,
 		Args: exactly(1, "quantize takes one checkpoint: a folder, a file or demo"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.calib.note(cmd)
+			f.recipe.note(cmd)
 			return quantize(cmd.Context(), std, args[0], f)
 		},
 	}
@@ -67,6 +74,9 @@ type quantizeDocument struct {
 type variantDocument struct {
 	sessions.Summary
 	Calibration *sessions.CalibrationSummary `json:"calibration,omitempty"` // of a calibrated one
+	Recipe      *recipeDocument              `json:"recipe,omitempty"`      // that it follows
+	// EffectiveShares say what ran of what was requested, by share of the parameters.
+	EffectiveShares []sessions.EffectiveShare `json:"effective_shares"`
 }
 
 // exportDocument is what became of --out.
@@ -112,7 +122,7 @@ func quantize(ctx context.Context, std streams, source string, f runFlags) error
 	}
 	feed, err := sessions.Start(ctx, o)
 	if err != nil {
-		return calibrationError(err)
+		return calibrationError(recipeError(err))
 	}
 	// What the buffers hold is not to be doubled by garbage before it is collected.
 	debug.SetMemoryLimit(feed.MemBytes() + programBytes)
@@ -263,6 +273,7 @@ func document(path string, st *sessions.State) quantizeDocument {
 		if s, ok := st.CalibrationSummary(v); ok {
 			is.Calibration = &s
 		}
+		is.Recipe, is.EffectiveShares = recipeOf(st, v), st.EffectiveShares(v)
 		d.Variants = append(d.Variants, is)
 	}
 	return d
@@ -303,6 +314,7 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 		t.line("")
 	}
 	printCalibrated(t, st)
+	printEffective(t, st)
 	for v := range st.Variants {
 		s := sessions.Summarize(st, v)
 		if s.WorstTensor != "" {

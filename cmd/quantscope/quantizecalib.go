@@ -154,16 +154,25 @@ func gateFailed(st *sessions.State) error {
 	return nil
 }
 
-// fellBack says how much of the parameters is something else than was asked for.
+// fellBack says how much of the parameters is something else than was asked for, of
+// the variant of which that is the most.
 func fellBack(st *sessions.State) string {
-	for v := range st.Variants {
-		s, ok := st.CalibrationSummary(v)
-		if !ok || s.Trades.FellBack == 0 {
-			continue
+	shares := map[int]float64{}
+	tensors := map[int]int{}
+	most := -1
+	for _, f := range st.Fallbacks() {
+		shares[f.Variant] += f.ShareParams
+		tensors[f.Variant] += len(f.Tensors)
+		if most < 0 || shares[f.Variant] > shares[most] {
+			most = f.Variant
 		}
-		return fmt.Sprintf("%s: %d of %s, %s of the parameters", s.Variant, s.Trades.FellBack, counted(s.Trades.Matrices, "matrix", "matrices"), percent(s.FellBackShare))
 	}
-	return ""
+	if most < 0 {
+		return ""
+	}
+	s := sessions.Summarize(st, most)
+	of := int(s.Tensors + s.Failed + s.Pending)
+	return fmt.Sprintf("%s: %d of %s, %s of the parameters", s.Variant, tensors[most], counted(of, "matrix", "matrices"), percent(sessions.Figure(shares[most])))
 }
 
 // printCalibrated prints what calibration traded.

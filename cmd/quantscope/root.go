@@ -48,12 +48,13 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 			if len(args) == 1 {
 				what = args[0]
 			}
-			for _, name := range []string{"variant", "targets", "session", "threads", "mem"} {
+			for _, name := range []string{"variant", "recipe", "targets", "session", "threads", "mem"} {
 				if cmd.Flags().Changed(name) {
 					run.given = append(run.given, name)
 				}
 			}
 			run.calib.note(cmd)
+			run.recipe.note(cmd)
 			run.given = append(run.given, run.calib.given...)
 			if with != "" {
 				return workbenchOfTwo(cmd.Context(), std, what, with, run, screen)
@@ -120,7 +121,7 @@ func workbench(ctx context.Context, std streams, what string, run runFlags, scre
 	}
 	feed, err := sessions.Start(ctx, o)
 	if err != nil {
-		return err
+		return recipeError(err)
 	}
 	return show(ctx, std, feed, screen)
 }
