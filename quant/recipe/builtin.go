@@ -42,10 +42,9 @@ var builtins = []builtin{
 			"https://docs.vllm.ai/projects/llm-compressor/en/latest/key-models/hy-v3/nvfp4-fp8-example/ https://huggingface.co/mbehr90/Mistral-Medium-3.5-128B-nvfp4 https://unsloth.ai/docs/de/grundlagen/nvfp4.md"},
 		[]builtinGroup{
 			{"nvfp4", func(b *builder, r *topology.Role) bool { return feedsForward(r) && r.Layer < b.Layers-b.last }},
-			{"fp8-channel", func(_ *builder, r *topology.Role) bool {
-				return feedsForward(r) || r.Kind == topology.Attention && defaultDense(r)
+			{"fp8-channel", func(b *builder, r *topology.Role) bool {
+				return feedsForward(r) || r.Kind == topology.Attention && defaultDense(r) || r.Kind == topology.Head && !b.Tied
 			}},
-			{"fp8-channel", func(b *builder, r *topology.Role) bool { return r.Kind == topology.Head && !b.Tied }},
 		},
 	},
 	{

@@ -3,7 +3,6 @@ package recipe
 import (
 	"cmp"
 	"regexp"
-	"regexp/syntax"
 	"slices"
 	"sort"
 	"strings"
@@ -62,7 +61,7 @@ func (ix *nameIndex) match(pattern string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	prefix, part := "", ""
+	prefix := ""
 	switch m := m.(type) {
 	case *glob:
 		literal, whole := m.literal()
@@ -81,7 +80,6 @@ func (ix *nameIndex) match(pattern string) ([]int, error) {
 		if re, err := regexp.Compile(m.text[len(regexPrefix):]); err == nil {
 			prefix, _ = re.LiteralPrefix()
 		}
-		part = literalPart(m.text[len(regexPrefix):])
 	}
 	var hits []int
 	from := sort.Search(len(ix.all), func(k int) bool { return ix.all[k].name >= prefix })
@@ -89,7 +87,7 @@ func (ix *nameIndex) match(pattern string) ([]int, error) {
 		if !strings.HasPrefix(n.name, prefix) {
 			break
 		}
-		if strings.Contains(n.name, part) && m.Match(n.name) {
+		if m.Match(n.name) {
 			hits = append(hits, n.matrix)
 		}
 	}
@@ -107,25 +105,4 @@ func (g *glob) literal() (prefix string, whole bool) {
 		b.WriteRune(p.lit)
 	}
 	return b.String(), true
-}
-
-// literalPart is the longest text that every match of an expression holds, as far
-// as its outermost sequence tells; most names lack it, and are told apart by that
-// alone.
-func literalPart(expr string) string {
-	re, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil {
-		return ""
-	}
-	parts := []*syntax.Regexp{re}
-	if re.Op == syntax.OpConcat {
-		parts = re.Sub
-	}
-	longest := ""
-	for _, p := range parts {
-		if s := string(p.Rune); p.Op == syntax.OpLiteral && p.Flags&syntax.FoldCase == 0 && len(s) > len(longest) {
-			longest = s
-		}
-	}
-	return longest
 }

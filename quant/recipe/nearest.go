@@ -8,6 +8,12 @@ import (
 	"quantscope/quant/topology"
 )
 
+// Nearest are up to n names of tensors that look most like a pattern, for a message
+// about one that matches nothing.
+func Nearest(pattern string, tensors []topology.Named, n int) []string {
+	return nearest(pattern, tensors, n)
+}
+
 // nearest are up to n names that share most with a pattern, of the names that
 // differ in layer or expert number only the first.
 func nearest(pattern string, tensors []topology.Named, n int) []string {

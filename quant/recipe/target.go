@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 )
 
@@ -37,7 +38,7 @@ func ParseTarget(pattern string) (Matcher, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w %q: %w (look-ahead and look-behind are not supported)", ErrPattern, pattern, err)
 		}
-		return regexTarget{pattern, re}, nil
+		return regexTarget{pattern, re, literalPart(expr)}, nil
 	}
 	if pattern == "" {
 		return nil, fmt.Errorf("%w: a pattern is empty", ErrPattern)
@@ -87,8 +88,32 @@ func splitList(list string) []string {
 type regexTarget struct {
 	text string
 	re   *regexp.Regexp
+	part string // that every match holds
 }
 
-func (r regexTarget) Match(name string) bool { return r.re.MatchString(name) }
+func (r regexTarget) Match(name string) bool {
+	return strings.Contains(name, r.part) && r.re.MatchString(name)
+}
 
 func (r regexTarget) String() string { return r.text }
+
+// literalPart is the longest text that every match of an expression holds, as far
+// as its outermost sequence tells; most names lack it, and are told apart by that
+// alone.
+func literalPart(expr string) string {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return ""
+	}
+	parts := []*syntax.Regexp{re}
+	if re.Op == syntax.OpConcat {
+		parts = re.Sub
+	}
+	longest := ""
+	for _, p := range parts {
+		if s := string(p.Rune); p.Op == syntax.OpLiteral && p.Flags&syntax.FoldCase == 0 && len(s) > len(longest) {
+			longest = s
+		}
+	}
+	return longest
+}

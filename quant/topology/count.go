@@ -8,6 +8,7 @@ import (
 // countParams counts the elements of weights and biases.
 func (r *resolver) countParams() {
 	opaque, first := 0, -1
+	r.TensorParams = make([]int64, len(r.Tensors))
 	for i := range r.Tensors {
 		role := &r.Roles[i]
 		n, ok := r.paramsOf(i)
@@ -17,6 +18,7 @@ func (r *resolver) countParams() {
 			}
 			continue
 		}
+		r.TensorParams[i] = n
 		r.Params[role.Kind] += n
 		r.TotalParams += n
 		if role.MTP {

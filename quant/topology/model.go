@@ -67,9 +67,12 @@ type Model struct {
 
 	// Params are elements of weights and biases by kind; of a packed weight the
 	// elements that it stands for. Scales and the like are not counted.
-	Params      map[Kind]int64
-	MTPParams   int64 // of TotalParams, in MTP layers
-	TotalParams int64
+	Params map[Kind]int64
+	// TensorParams are those of each tensor; 0 of a packed one that the headers do
+	// not explain.
+	TensorParams []int64
+	MTPParams    int64 // of TotalParams, in MTP layers
+	TotalParams  int64
 	// ActiveParams is what one token uses: all but MTP, vision and the experts
 	// that are not chosen; embedding and head count whole, as on model cards. It is
 	// 0 where the config does not say how many experts are chosen.
