@@ -22,6 +22,8 @@ type coded struct {
 	global              float32
 	tileR, tileC        int // of a format of tiles, else 0
 
+	columns []float32 // what the weights of each input are multiplied by; nil elsewhere
+
 	own    *layout.Module // that decodes what was read by itself; nil elsewhere
 	stored *layout.Stored // what was read of it
 
@@ -105,6 +107,16 @@ func (c *coded) panel(dst []float32, row0, rows, col0, cols int) error {
 	if c.own != nil {
 		return c.ownPanel(dst, row0, rows, col0, cols)
 	}
+	if err := c.decode(dst, row0, rows, col0, cols); err != nil || c.columns == nil {
+		return err
+	}
+	s := layout.Stored{Columns: c.columns}
+	s.Multiply(dst, col0, cols)
+	return nil
+}
+
+// decode decodes a block of one of the kernels' formats.
+func (c *coded) decode(dst []float32, row0, rows, col0, cols int) error {
 	g := gatherPool.Get().(*gathered)
 	defer gatherPool.Put(g)
 	if c.tileR > 0 {

@@ -168,7 +168,7 @@ func TestPackedRefusals(t *testing.T) {
 		{"5 bits", gptq, func(c map[string]any) { c["bits"] = 5 }, []string{"5 bits", "known: 2, 3, 4, 8"}},
 		{"other groups", gptq, func(c map[string]any) { c["group_size"] = 32 }, []string{"scales is [6 128], want [12 128]"}},
 		{"planar", gptq, func(c map[string]any) { c["checkpoint_format"] = "gptq_p" }, []string{"gptq_p", "known: gptq, gptq_v2"}},
-		{"gemv", awq, func(c map[string]any) { c["version"] = "gemv" }, []string{"gemv", "known: gemm"}},
+		{"gemv", awq, func(c map[string]any) { c["version"] = "gemv_fast" }, []string{"gemv_fast", "known: gemm, gemv"}},
 		{"AWQ as GPTQ", awq, func(c map[string]any) { c["quant_method"] = "gptq" }, []string{"as AWQ stores it"}},
 		{"GPTQ as AWQ", gptq, func(c map[string]any) { c["quant_method"] = "awq"; delete(c, "checkpoint_format") }, []string{"as GPTQ stores it"}},
 		{"another method", gptq, func(c map[string]any) { c["quant_method"] = "other" }, []string{`"other"`, "known: gptq, awq"}},

@@ -154,6 +154,7 @@ func (x *weigher) decode(dst []float32, m *member, scales []byte, global float32
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.mod.Name, err)
 	}
+	x.stored.Multiply(dst, 0, m.mod.Cols)
 	return nil
 }
 

@@ -23,7 +23,7 @@ func (t *tally) bounds(w, q []float32, s *layout.Stored, first int) {
 	cols := t.m.Cols
 	for k := range w {
 		row, col := k/cols, k%cols
-		step := float64(steps[t.m.StepIndex(s, row, col)])
+		step := float64(steps[t.m.StepIndex(s, row, col)]) * math.Abs(float64(s.Column(col)))
 		x, y := float64(w[k]), float64(q[k])
 		if !(step > 0) || math.IsInf(step, 0) || x-x != 0 {
 			continue // reported as what it is

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
@@ -27,6 +26,7 @@ const (
 	GPTQ              = "gptq"  // AutoGPTQ and GPTQModel: codes in words along the inputs
 	AWQ               = "awq"   // AutoAWQ's GEMM: codes in words along the outputs
 	Marlin            = "marlin"
+	Quark             = "quark" // AMD's
 	Quantscope        = "quantscope"
 	MLX               = "mlx" // named by no quant_method, but by its own key
 )
@@ -45,6 +45,12 @@ type config struct {
 	entries []Entry
 	block   block // weight_block_size
 	words   wordArgs
+
+	group      int                    // group_size, of ModelOpt's
+	layers     map[string]layerConfig // quantized_layers
+	packMethod string                 // Quark's
+	refused    string                 // why nothing that is quantized can be read, "" where it can
+	notes      []string
 
 	mlx       mlxArgs // of all modules
 	mlxLayers map[string]mlxArgs
@@ -90,6 +96,8 @@ type weightArgs struct {
 	GroupSize *int   `json:"group_size"`
 	Symmetric *bool  `json:"symmetric"`
 	Block     block  `json:"block_structure"`
+
+	DType string `json:"-"` // Quark's word for what is stored
 }
 
 // block is rows and columns of a tile, which older configs write as 128x128;
@@ -131,6 +139,7 @@ type quantJSON struct {
 	Receipt    Receipt                    `json:"quantscope"`
 
 	wordsJSON
+	besideJSON
 
 	// Of quantscope's own layout, which has one group; bits and groups of GPTQ and
 	// AWQ too.
@@ -211,6 +220,9 @@ func readConfigs(ck *checkpoint.Checkpoint) (declared, other *config, err error)
 	case declared == nil:
 		return other, nil, nil
 	}
+	if other != nil && declared.group == 0 {
+		declared.group = other.group
+	}
 	return declared, other, nil
 }
 
@@ -249,8 +261,16 @@ func parseConfig(file string, raw []byte) (*config, error) {
 	if len(q.Targets) > 0 && c.method == Quantscope {
 		c.addTargets("quantization_config", q.Targets, &weightArgs{Bits: q.Bits, Type: "int", GroupSize: q.GroupSize})
 	}
-	if len(q.Layers) > 0 && len(q.Groups) == 0 {
-		c.addLayers(q.Layers)
+	if err := c.addLayers(q.Layers, len(q.Groups) == 0); err != nil {
+		return nil, fmt.Errorf("quantized_layers: %w", err)
+	}
+	if err := c.readBeside(&q); err != nil {
+		return nil, err
+	}
+	if c.method == Quark {
+		if err := c.readQuark(raw); err != nil {
+			return nil, err
+		}
 	}
 	style := exactOrRegex
 	switch {
@@ -288,59 +308,17 @@ func (c *config) addGroup(name string, raw json.RawMessage) error {
 // addTargets adds a group by its targets and what it says of weights, which may
 // be nil.
 func (c *config) addTargets(section string, targets []string, weights *weightArgs) {
+	c.addTargetsAs(section, targets, weights, exactOrRegex)
+}
+
+func (c *config) addTargetsAs(section string, targets []string, weights *weightArgs, s style) {
 	group := configGroup{name: section, first: len(c.entries)}
 	if weights != nil {
 		group.weights, group.stated = *weights, weights.Bits > 0
 	}
 	for _, t := range targets {
-		c.entries = append(c.entries, newEntry(c.file, section+".targets", t, exactOrRegex))
+		c.entries = append(c.entries, newEntry(c.file, section+".targets", t, s))
 	}
 	group.last = len(c.entries)
 	c.groups = append(c.groups, group)
-}
-
-// addLayers adds ModelOpt's list of layers, which stands for targets.
-func (c *config) addLayers(layers map[string]json.RawMessage) {
-	names := make([]string, 0, len(layers))
-	for name := range layers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	g := configGroup{name: "quantized_layers", first: len(c.entries)}
-	for _, n := range names {
-		c.entries = append(c.entries, newEntry(c.file, g.name, n, exactOrRegex))
-	}
-	g.last = len(c.entries)
-	c.groups = append(c.groups, g)
-}
-
-// contradiction says how a module's format differs from what its group states;
-// "" where it does not, or the group states nothing.
-func (g *configGroup) contradiction(m *Module) string {
-	if !g.stated {
-		return ""
-	}
-	var said []string
-	w := &g.weights
-	if w.Bits != m.format.Bits {
-		said = append(said, fmt.Sprintf("num_bits %d", w.Bits))
-	}
-	if isFloat := !strings.HasPrefix(m.format.Element, "int"); w.Type != "" && isFloat != (w.Type == "float") {
-		said = append(said, "type "+w.Type)
-	}
-	if w.GroupSize != nil && *w.GroupSize > 0 && m.format.Bits == 4 && m.format.Group != *w.GroupSize {
-		said = append(said, fmt.Sprintf("group_size %d", *w.GroupSize))
-	}
-	if w.Symmetric != nil && m.format.Element == "int4" && *w.Symmetric != (m.format.MinBits == 0) {
-		said = append(said, fmt.Sprintf("symmetric %t", *w.Symmetric))
-	}
-	if want := scopeOf[w.Strategy]; m.format.Element == "e4m3" && w.Strategy != "" && want != m.format.Scope {
-		said = append(said, "strategy "+w.Strategy)
-	}
-	return strings.Join(said, ", ")
-}
-
-// scopeOf are the strategies of compressed-tensors as scopes of scales.
-var scopeOf = map[string]kernels.Scope{
-	"tensor": kernels.ScopeTensor, "channel": kernels.ScopeChannel, "group": kernels.ScopeGroup, "tensor_group": kernels.ScopeGroup, "block": kernels.ScopeTile,
 }

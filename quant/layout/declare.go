@@ -208,7 +208,7 @@ func (o *opener) declare() {
 // lists says whether the config is meant to name every Linear that is left
 // alone. The methods of DeepSeek and gpt-oss leave that to the model's code.
 func (c *config) lists() bool {
-	return c.method == ModelOpt || c.method == CompressedTensors || c.method == Quantscope
+	return c.method == ModelOpt || c.method == CompressedTensors || c.method == Quantscope || c.method == Quark
 }
 
 func plain(t *checkpoint.Tensor) bool {
@@ -245,6 +245,9 @@ func (o *opener) declareModule(m *Module, v coverage, unreadTarget bool) {
 		if said := v.group.contradiction(m); said != "" {
 			o.findf(Contradicts, t, "is stored as %s, but %s of %s says %s", m.Spec.Format, v.group.name, o.config.file, said)
 		}
+	}
+	if said := o.config.algoContradiction(m); said != "" {
+		o.findf(Contradicts, t, "is stored as %s, but %s says %s", m.Spec.Format, o.config.file, said)
 	}
 	if !o.config.writes(m.Method) {
 		o.findf(Contradicts, t, "is stored as %s stores it, but quant_method of %s is %q", m.Method, o.config.file, o.config.method)

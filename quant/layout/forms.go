@@ -28,11 +28,11 @@ type need struct {
 var (
 	u8     = []checkpoint.DType{checkpoint.U8}
 	i32    = []checkpoint.DType{checkpoint.I32}
-	i64    = []checkpoint.DType{checkpoint.I64}
+	i8     = []checkpoint.DType{checkpoint.I8}
+	ints   = []checkpoint.DType{checkpoint.I64, checkpoint.I32}
 	e4m3   = []checkpoint.DType{checkpoint.F8E4M3}
 	f32    = []checkpoint.DType{checkpoint.F32}
 	bf16   = []checkpoint.DType{checkpoint.BF16}
-	wide   = []checkpoint.DType{checkpoint.F32, checkpoint.BF16}
 	bytes8 = []checkpoint.DType{checkpoint.U8, checkpoint.I8}
 	i16    = []checkpoint.DType{checkpoint.I16}
 	power  = []checkpoint.DType{checkpoint.U8, checkpoint.F8E8M0}
@@ -46,12 +46,17 @@ var forms = []form{
 	{CompressedTensors, "nvfp4", []need{{"weight_packed", u8}, {"weight_scale", e4m3}, {"weight_global_scale", f32}}, buildNVFP4},
 	{CompressedTensors, "mxfp4", []need{{"weight_packed", u8}, {"weight_scale", power}}, buildMXFP4},
 	{MXFP4, "mxfp4", []need{{"blocks", u8}, {"scales", power}}, buildBlocks},
-	{"", "fp8", []need{{"weight", e4m3}, {"weight_scale", wide}}, buildFP8}, // ModelOpt and compressed-tensors
+	{"", "mxfp4", []need{{"weight", u8}, {"weight_scale", power}}, buildMXFP4},   // ModelOpt and Quark
+	{"", "mxfp8", []need{{"weight", e4m3}, {"weight_scale", power}}, buildMXFP8}, // ModelOpt and compressed-tensors
+	{"", "fp8", []need{{"weight", e4m3}, {"weight_scale", halves}}, buildFP8},    // ModelOpt, compressed-tensors and Quark
+	{"", "int8", []need{{"weight", i8}, {"weight_scale", halves}}, buildInt8},    // ModelOpt, compressed-tensors and Quark
+	{"", "bytes", []need{{"weight", u8}, {"weight_scale", halves}}, buildBytes},  // ModelOpt's int4 and Quark's uint8
+	{Quark, "packed integers", []need{{"weight", i32}, {"weight_scale", halves}}, buildQuark},
 	{FP8, "fp8 in tiles", []need{{"weight", e4m3}, {"weight_scale_inv", tileScales}}, buildTiles},
 	{FP8, "fp8 in tiles, of DeepSeek-V4", []need{{"weight", e4m3}, {"scale", tileScales}}, buildTiles},
 	{FP8, "e2m1 experts of DeepSeek-V4", []need{{"weight", bytes8}, {"scale", packedScales}}, buildPackedExpert},
 	{EXL3, "trellis", []need{{"trellis", i16}}, buildTrellis},
-	{CompressedTensors, "int4", []need{{"weight_packed", i32}, {"weight_scale", wide}, {"weight_shape", i64}}, buildWords},
+	{CompressedTensors, "packed integers", []need{{"weight_packed", i32}, {"weight_scale", halves}, {"weight_shape", ints}}, buildWords},
 	{"", "packed integers", []need{{"qweight", i32}, {"qzeros", i32}, {"scales", halves}}, buildPacked}, // GPTQ and AWQ
 	{Marlin, "int4", []need{{"B", i32}, {"s", halves}}, buildMarlin},
 	{MLX, "affine", []need{{"weight", u32}, {"scales", halves}, {"biases", halves}}, buildMLXAffine},
@@ -144,9 +149,9 @@ func (o *opener) startFormat(f *form, g *group, s shape, cols int64, spec kernel
 	if s.experts == 0 || s.rows == 0 || cols == 0 {
 		return nil, errors.New("is empty")
 	}
-	for _, p := range []string{"pre_quant_scale", "svdquant_lora_a", "svdquant_lora_b"} {
+	for _, p := range []string{"svdquant_lora_a", "svdquant_lora_b"} {
 		if g.params[p] != nil {
-			return nil, fmt.Errorf("%s: weights that are not the source's before they are quantized: %w", p, kernels.ErrUnsupported)
+			return nil, fmt.Errorf("%s: a matrix of low rank is added to what is quantized (ModelOpt's NVFP4_SVD): %w", p, kernels.ErrUnsupported)
 		}
 	}
 	rowBytes := codes.Size / (s.experts * s.rows)
@@ -174,7 +179,7 @@ func (o *opener) startFormat(f *form, g *group, s shape, cols int64, spec kernel
 			m.Fields = append(m.Fields, field)
 		}
 	}
-	return out, nil
+	return out, addColumns(out, g)
 }
 
 // sortedParams lists a group's parameters in the order of the files.

@@ -330,11 +330,13 @@ func TestWhatDoesNotFit(t *testing.T) {
 		{"tiles without a size", `{"quantization_config":{"quant_method":"fp8"}}`, []part{fp8, {proj + ".weight_scale_inv", checkpoint.F32, []int64{1, 1}, make([]byte, 4)}}, Incomplete, "weight_block_size"},
 		{"tiles of another size", `{"quantization_config":{"quant_method":"fp8","weight_block_size":[2,8]}}`, []part{fp8, {proj + ".weight_scale_inv", checkpoint.F32, []int64{1, 1}, make([]byte, 4)}}, Incomplete, "want [2 2]"},
 		{"words without a config", "", []part{words, wordScale, shape}, Incomplete, "how many bits"},
-		{"words of 3 bits", ctHead + `{"num_bits":3,"type":"int","group_size":32}` + ctTail, []part{words, wordScale, shape}, UnknownForm, "3 bits"},
-		{"groups of 48", ctHead + `{"num_bits":4,"type":"int","group_size":48}` + ctTail, []part{words, wordScale, shape}, UnknownForm, "int4-g48"},
-		{"words of another shape", ctHead + intArgs + `32}` + ctTail, []part{words, wordScale, with(shape, func(p *part) { p.data[8] = 17 })}, Incomplete, "weight_shape is [4 17]"},
-		{"order of activations", ctHead + intArgs + `32}` + ctTail, []part{words, wordScale, shape, {proj + ".weight_g_idx", checkpoint.I32, []int64{16}, make([]byte, 64)}}, UnknownForm, "weight_g_idx"},
-		{"inputs scaled before", "", []part{codes, scale, global, {proj + ".pre_quant_scale", checkpoint.BF16, []int64{32}, make([]byte, 64)}}, UnknownForm, "pre_quant_scale"},
+		{"words of 3 bits", ctHead + `{"num_bits":3,"type":"int","group_size":32}` + ctTail, []part{words, wordScale, shape}, Incomplete, "--packing dense or padded"},
+		{"words of 9 bits", ctHead + `{"num_bits":9,"type":"int","group_size":32}` + ctTail, []part{words, wordScale, shape}, UnknownForm, "known: 1 to 8"},
+		{"groups of 8", ctHead + `{"num_bits":4,"type":"int","group_size":8}` + ctTail, []part{words, wordScale, shape}, Incomplete, "want [4 2]"},
+		{"words of another shape", ctHead + intArgs + `32}` + ctTail, []part{words, wordScale, with(shape, func(p *part) { p.data[8] = 17 })}, Incomplete, "want 3 words a row for 17 inputs"},
+		{"order of other activations", ctHead + intArgs + `32}` + ctTail, []part{words, wordScale, shape, {proj + ".weight_g_idx", checkpoint.I32, []int64{15}, make([]byte, 60)}}, Incomplete, "want I32 [16]"},
+		{"other inputs scaled", "", []part{codes, scale, global, {proj + ".pre_quant_scale", checkpoint.BF16, []int64{31}, make([]byte, 62)}}, Incomplete, "pre_quant_scale is [31], want [32]"},
+		{"a matrix of low rank", "", []part{codes, scale, global, {proj + ".svdquant_lora_a", checkpoint.BF16, []int64{2, 32}, make([]byte, 128)}}, UnknownForm, "NVFP4_SVD"},
 		{"GPTQ", "", []part{{proj + ".qweight", checkpoint.I32, []int64{2, 4}, make([]byte, 32)}, {proj + ".scales", checkpoint.F16, []int64{1, 4}, make([]byte, 8)}}, UnknownForm, "qweight I32"},
 	}
 	for _, tt := range tests {

@@ -17,7 +17,11 @@ const (
 	formatGPTQv2 = "gptq_v2" // and as they are
 	formatMarlin = "marlin"
 	versionGEMM  = "gemm"
+	versionGEMV  = "gemv"
 )
+
+// awqVersions are the words that AWQ's orders of codes are known by; none is gemm.
+var awqVersions = []string{"", versionGEMM, versionGEMV}
 
 // wordsJSON is what the configs of GPTQ and AWQ say beyond bits and group_size.
 type wordsJSON struct {

@@ -15,8 +15,8 @@ const (
 	NotMiddle     = "zero-points-not-middle" // a symmetric module has zero points beside the middle of its codes
 )
 
-// Groups reads what says of a GPTQ or AWQ module which group its inputs are in
-// and where its codes are zero, all of it, and says what is wrong there. Other
+// Groups reads what says of a module which group its inputs are in, and of a GPTQ
+// module where its codes are zero, all of it, and says what is wrong there. Most
 // modules have nothing of the kind.
 func (m *Module) Groups(ctx context.Context) ([]Finding, error) {
 	if m.packed == nil {
@@ -32,6 +32,9 @@ func (m *Module) Groups(ctx context.Context) ([]Finding, error) {
 		if err := m.ck.ReadAt(ctx, p.index, 0, raw); err != nil {
 			return nil, err
 		}
+		if p.unordered && minusOne(raw) {
+			return out, nil
+		}
 		n, first, group := 0, 0, int32(0)
 		for i := range m.Cols {
 			g := int32(binary.LittleEndian.Uint32(raw[4*i:]))
@@ -46,10 +49,10 @@ func (m *Module) Groups(ctx context.Context) ([]Finding, error) {
 			found(GroupRange, p.index, "%d of %d inputs are in a group that is none of %d, the first, input %d, in %d", n, m.Cols, p.groups, first, group)
 		}
 	}
-	if p.awq || !p.minus1 && !p.sym {
+	if m.Method != GPTQ || !p.minus1 && !p.sym {
 		return out, nil
 	}
-	zeros, err := m.readZeroPoints(ctx, &Stored{}, 0, m.Rows)
+	zeros, err := m.readTurnedZeros(ctx, &Stored{}, 0, m.Rows)
 	if err != nil {
 		return nil, err
 	}

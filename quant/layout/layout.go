@@ -39,6 +39,8 @@ type Layout struct {
 	// ZeroPoints is how those of GPTQ are read where an option says so and the label
 	// does not; "" elsewhere.
 	ZeroPoints ZeroPoints
+	// Notes are what the config says that is no finding and changes no weight.
+	Notes []string
 
 	byName  map[string]int
 	configs []*config // of config.json and of the file beside it, for Says
@@ -55,19 +57,20 @@ type Module struct {
 	Fields     []Field
 	Declared   string // the config's entry that covers it, "" for none
 
-	ck     *checkpoint.Checkpoint
-	format kernels.Format
-	codes  place
-	scales place
-	mins   place
-	global place
-	words  bool // codes are rows of int32 words
-	zeros  bool // mins are zero points, packed along the outputs
-	tileR  int  // rows and columns of a tile, where the format has tiles
-	tileC  int
-	packed *packed // of GPTQ and AWQ
-	own    own     // that decodes the module, where the kernels have no such format
-	unit   float32 // of the second-level scale; 0: it is stored as it is. Without a stored one it is the scale
+	ck      *checkpoint.Checkpoint
+	format  kernels.Format
+	codes   place
+	scales  place
+	mins    place
+	global  place
+	columns place // what the weights of each input are multiplied by
+	words   bool  // codes are rows of int32 words
+	zeros   bool  // mins are zero points, packed along the outputs
+	tileR   int   // rows and columns of a tile, where the format has tiles
+	tileC   int
+	packed  *packed // of what decodes itself; nil of the kernels' formats
+	own     own     // that decodes the module, where the kernels have no such format
+	unit    float32 // of the second-level scale; 0: it is stored as it is. Without a stored one it is the scale
 }
 
 // Field is a stored tensor, or an expert's part of it, that belongs to a module.
@@ -119,6 +122,7 @@ func OpenWith(ck *checkpoint.Checkpoint, model *topology.Model, options Options)
 	o.declare()
 	o.plainExport()
 	o.compare(other)
+	l.Notes = declared.notes
 	l.Entries, l.configs = declared.entries, []*config{declared, other}
 	slices.SortStableFunc(l.Findings, func(a, b Finding) int { return strings.Compare(a.File, b.File) })
 	return l, nil
@@ -190,6 +194,16 @@ func (o *opener) modules() {
 		g := &o.groups[i]
 		f, quantized := recognize(g)
 		if !quantized {
+			continue
+		}
+		if o.config.refused != "" {
+			o.unread(g)
+			o.repeat(UnknownForm, g.first, o.config.refused, "%s", o.config.refused)
+			continue
+		}
+		if whose := o.foreign(g); f == nil && whose != "" {
+			o.unread(g)
+			o.repeat(UnknownForm, g.first, whose, "is stored in a way that is not read: %s", whose)
 			continue
 		}
 		if f == nil {

@@ -11,20 +11,6 @@ import (
 	"quantscope/quant/checkpoint"
 )
 
-// packed is what GPTQ and AWQ know of a matrix beyond a Module. They store it
-// transposed, [inputs, outputs]: GPTQ packs codes along the inputs, AWQ along the
-// outputs; both pack zero points along the outputs, and scales are [groups,
-// outputs]. An element is scale·(code − zero point).
-type packed struct {
-	bits   int
-	group  int                // inputs of one; 0 for all
-	groups int                // that there are
-	index  *checkpoint.Tensor // the group of each input; nil where they follow one another
-	minus1 bool               // zero points are stored minus 1
-	awq    bool
-	sym    bool // the config says that zero points are the middle
-}
-
 // buildPacked reads what GPTQ and AWQ store under the same names and types. The
 // config says whose it is, and the shapes must agree: GPTQ has a column of words
 // for each output, AWQ one for eight.
@@ -75,12 +61,10 @@ func (w *wordArgs) check(method string) error {
 		return unsupported("group_size %d", *w.group)
 	case method == AWQ && w.bits != 4:
 		return unsupported("AWQ of %d bits (known: 4)", w.bits)
-	case method == AWQ && w.version != "" && w.version != versionGEMM:
-		return unsupported("AWQ's version %q (known: %s)", w.version, versionGEMM)
-	case method == AWQ && w.checkpoint != "" && w.checkpoint != versionGEMM:
-		return unsupported("AWQ's checkpoint_format %q (known: %s)", w.checkpoint, versionGEMM)
-	case method == AWQ && w.zeroPoint != nil && !*w.zeroPoint:
-		return unsupported("AWQ with zero_point false")
+	case method == AWQ && !slices.Contains(awqVersions, w.version):
+		return unsupported("AWQ's version %q (known: %s, %s)", w.version, versionGEMM, versionGEMV)
+	case method == AWQ && !slices.Contains(awqVersions, w.checkpoint):
+		return unsupported("AWQ's checkpoint_format %q (known: %s, %s)", w.checkpoint, versionGEMM, versionGEMV)
 	case !slices.Contains([]int{2, 3, 4, 8}, w.bits):
 		return unsupported("GPTQ of %d bits (known: 2, 3, 4, 8)", w.bits)
 	}
@@ -92,11 +76,18 @@ func (o *opener) packedModule(f *form, g *group, w *wordArgs) (*Module, error) {
 	if err := w.check(f.method); err != nil {
 		return nil, err
 	}
+	if f.method == AWQ && (w.version == versionGEMV || w.checkpoint == versionGEMV) {
+		return o.gemvModule(f, g, w)
+	}
 	codes, scales, index := g.params["qweight"], g.params["scales"], g.params["g_idx"]
 	if len(codes.Shape) != 2 || len(scales.Shape) != 2 {
 		return nil, fmt.Errorf("%s is %v and %s %v, want a matrix each", codes.Name, codes.Shape, scales.Name, scales.Shape)
 	}
-	p := &packed{bits: w.bits, awq: f.method == AWQ, sym: w.symmetric != nil && *w.symmetric}
+	p := &packed{bits: w.bits, awq: f.method == AWQ, sym: w.symmetric != nil && *w.symmetric, multiple: wordMultiple(w.bits), scales: (*Module).readTurnedScales, zeros: (*Module).readTurnedZeros}
+	p.codes = (*Module).readGPTQ
+	if p.awq {
+		p.codes = (*Module).readAWQ
+	}
 	lines, across, outs := codes.Shape[0], codes.Shape[1], scales.Shape[1]
 	if lines > math.MaxInt32 || across > math.MaxInt32/8 || outs > math.MaxInt32 {
 		return nil, fmt.Errorf("%s of %v is too large", codes.Name, codes.Shape)
@@ -108,7 +99,7 @@ func (o *opener) packedModule(f *form, g *group, w *wordArgs) (*Module, error) {
 		if outs == across {
 			hint = ", as GPTQ stores it"
 		} else if scales.Shape[0] == lines {
-			hint = ", as AWQ's gemv stores it"
+			hint = ", as AWQ's gemv stores it (which version of the config would say)"
 		}
 		return nil, fmt.Errorf("%s is %v and %s %v%s, want [inputs, outputs/8] and [groups, outputs] of AWQ's gemm", codes.Name, codes.Shape, scales.Name, scales.Shape, hint)
 	case !p.awq && outs != across:
@@ -154,7 +145,7 @@ func (o *opener) packedModule(f *form, g *group, w *wordArgs) (*Module, error) {
 	m.scales = place{t: scales, row: outs * int64(scales.DType.Bits()) / 8}
 	m.mins = place{t: g.params["qzeros"], row: 4 * g.params["qzeros"].Shape[1]}
 	if p.awq {
-		return m, nil
+		return m, o.symmetric(m, w)
 	}
 	p.index = index
 	if err := o.order(m, g, w); err != nil {

@@ -28,6 +28,11 @@ type Stored struct {
 	// follow one another; nil elsewhere.
 	Groups []int32
 
+	// Columns is what the weights of each input are multiplied by after they are
+	// decoded, where a layout keeps that (ModelOpt's pre_quant_scale); nil elsewhere.
+	// Decode and Panel multiply.
+	Columns []float32
+
 	words []byte // what is unpacked into Codes or Mins
 }
 
@@ -38,7 +43,7 @@ func (m *Module) RowMultiple() int {
 	case m.zeros:
 		return 8
 	case m.packed != nil:
-		return m.packed.rowMultiple()
+		return max(1, m.packed.multiple)
 	case m.own != nil:
 		return m.own.rowMultiple()
 	}
@@ -119,10 +124,13 @@ func (m *Module) Read(ctx context.Context, s *Stored, first, rows int) error {
 		return err
 	}
 	s.Groups = nil
+	var err error
+	if s.Columns, err = m.readColumns(ctx, s.Columns); err != nil {
+		return err
+	}
 	if m.packed != nil {
 		return m.readPacked(ctx, s, first, rows)
 	}
-	var err error
 	if s.Global, err = m.Global(ctx); err != nil {
 		return err
 	}
@@ -241,6 +249,7 @@ func (m *Module) Decode(dst []float32, s *Stored) error {
 	if err != nil {
 		return fmt.Errorf("layout: %s: %w", m.Name, err)
 	}
+	s.Multiply(dst, 0, m.Cols)
 	return nil
 }
 

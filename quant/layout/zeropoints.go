@@ -38,6 +38,7 @@ func ParseZeroPoints(name string) (ZeroPoints, error) {
 // Options of opening a layout.
 type Options struct {
 	ZeroPoints ZeroPoints
+	Packing    Packing // of integers of 3, 5, 6 and 7 bits, where what is stored does not tell
 }
 
 // label is what a config calls the way in which zero points are stored.
