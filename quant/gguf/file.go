@@ -103,6 +103,22 @@ func OpenWith(path string, o Options) (*File, error) {
 	return f, nil
 }
 
+// Sized is a file that is read by places and knows its size.
+type Sized interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// OpenReader opens what stands for a file that is whole. name is for messages.
+func OpenReader(name string, r Sized) (*File, error) {
+	f := &File{Path: name, Metadata: map[string]Value{}, byName: map[string]int{}, values: map[string]span{}}
+	f.Parts = append(f.Parts, Part{Name: name, Size: r.Size(), f: r, close: func() error { return nil }})
+	if err := f.header(0); err != nil {
+		return nil, err
+	}
+	return f, f.split()
+}
+
 // split holds what the metadata say of parts and tensors against what was opened:
 // a part under another name is no model with fewer layers.
 func (f *File) split() error {
