@@ -199,8 +199,8 @@ func printMended(std streams, res mend.Result, c mend.Checked) error {
 		t.line("replaced  kept in %s", views.Clean(res.Backup))
 	}
 	steps := slices.Clone(c.Steps)
-	t.line("checked   %s as they were, %s equal to the source's; nothing left to do: %s",
-		counted(c.Kept, "tensor", "tensors"), counted(c.Grafted, "grafted one", "grafted ones"), strings.Join(steps, ", "))
+	t.line("checked   %s as they were, %s equal to the source's, %d new in the index; nothing left to do: %s",
+		counted(c.Kept, "tensor", "tensors"), counted(c.Grafted, "grafted one", "grafted ones"), c.Joined, strings.Join(steps, ", "))
 	for _, p := range c.Problems {
 		t.line("problem   %s", views.Clean(p))
 	}

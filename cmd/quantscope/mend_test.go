@@ -53,7 +53,7 @@ type mendJSON struct {
 	Written *struct{ Dir, Backup string }
 	Checked *struct {
 		OK            bool
-		Grafted, Kept int
+		Joined, Kept int
 		Steps         []string
 	}
 }
@@ -116,8 +116,8 @@ func TestMendCommand(t *testing.T) {
 			if got := strings.Join(done, " "); got != "graft-mtp ignore-mtp tokenizer" {
 				t.Errorf("%s %v: steps %s", layout, args, got)
 			}
-			if doc.Checked == nil || !doc.Checked.OK || doc.Checked.Grafted != lost || len(doc.Checked.Steps) != 5 {
-				t.Errorf("%s %v: checked %+v, want %d grafted", layout, args, doc.Checked, lost)
+			if doc.Checked == nil || !doc.Checked.OK || doc.Checked.Joined != lost || len(doc.Checked.Steps) != 5 {
+				t.Errorf("%s %v: checked %+v, want %d new in the index", layout, args, doc.Checked, lost)
 			}
 			if o := command(t, "lint", doc.Written.Dir); o.code != exitGood {
 				t.Errorf("%s %v: lint of the mended one: exit %d\n%s", layout, args, o.code, o.out)

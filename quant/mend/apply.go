@@ -247,15 +247,10 @@ func (w *writer) strays(from, to string) error {
 	for _, f := range w.out.ck.Files {
 		named[f.Name] = true
 	}
-	stray := &work{Plan: w.Plan}
-	found, err := stray.stray()
-	if err != nil {
-		return err
-	}
 	var names []string
-	for name, t := range found {
-		if !named[t.file] && !slices.Contains(names, t.file) && strings.Contains(string(w.index.data), `"`+name+`"`) {
-			names = append(names, t.file)
+	for _, j := range w.joined {
+		if !named[j.file] && !slices.Contains(names, j.file) {
+			names = append(names, j.file)
 		}
 	}
 	slices.Sort(names)

@@ -12,7 +12,8 @@ import (
 // Checked is what was found of a result that was opened again.
 type Checked struct {
 	OK       bool     `json:"ok"`
-	Grafted  int      `json:"grafted"` // tensors that came from the source or into the index, equal to its byte for byte
+	Grafted  int      `json:"grafted"` // tensors that came from the source, equal to its byte for byte
+	Joined   int      `json:"joined"`  // tensors that came into the index; those that are the source's are equal to its
 	Kept     int      `json:"kept"`    // tensors that were there before, equal to what they were
 	Steps    []string `json:"steps"`   // that have nothing left to do
 	Problems []string `json:"problems"`
@@ -56,11 +57,20 @@ func (p *Plan) Check(ctx context.Context, r Result) (Checked, error) {
 			c.problem("%s: %s", t.Name, same)
 		}
 	}
-	come := slices.Clone(p.joined)
-	for _, i := range p.grafted {
-		come = append(come, i)
+	for _, j := range p.joined {
+		same := ""
+		if j.source >= 0 {
+			if same, err = equal(ctx, p.src.ck, &p.src.ck.Tensors[j.source], got, true); err != nil {
+				return c, err
+			}
+		} else if _, ok := got.Lookup(j.name); !ok {
+			same = "is not there"
+		}
+		if c.Joined++; same != "" {
+			c.problem("%s: %s", j.name, same)
+		}
 	}
-	for _, i := range come {
+	for _, i := range p.grafted {
 		t := &p.src.ck.Tensors[i]
 		same, err := equal(ctx, p.src.ck, t, got, true)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,20 +44,16 @@ func (w *work) graft(s *Step) error {
 	if err != nil {
 		return err
 	}
+	strayModules, why := w.join(stray, mtp)
+	if why != "" {
+		s.Needed, s.Refused = true, why
+		return nil
+	}
 	var lost []int
-	registered := map[string]string{}
 	for _, i := range mtp {
 		t := &w.src.ck.Tensors[i]
-		if w.holds(i) {
-			continue
-		}
-		if at, ok := stray[t.Name]; ok {
-			if at.dtype != t.DType || !slices.Equal(at.shape, t.Shape) {
-				s.Needed, s.Refused = true, fmt.Sprintf("%s holds %s, which is not in the index and is %s %v, not %s %v as the source's", at.file, t.Name, at.dtype, at.shape, t.DType, t.Shape)
-				return nil
-			}
-			registered[t.Name] = at.file
-			w.joined = append(w.joined, i)
+		module, _ := layout.Split(t.Name)
+		if w.holds(i) || strayModules[module] || len(t.Shape) == 3 && strayModules[stackOf(module)] {
 			continue
 		}
 		lost = append(lost, i)
@@ -66,7 +63,7 @@ func (w *work) graft(s *Step) error {
 		return err
 	}
 	w.secondName(s)
-	if len(lost)+len(registered) == 0 {
+	if len(lost)+len(w.joined) == 0 {
 		s.Says = fmt.Sprintf("all %d MTP tensors of the source are there", len(mtp))
 		if s.Needed {
 			s.Says = "the layers are there and not declared"
@@ -78,8 +75,8 @@ func (w *work) graft(s *Step) error {
 	}
 	s.Needed = true
 	s.Says = fmt.Sprintf("%d of %d MTP tensors are not there", len(lost), len(mtp))
-	if len(registered) > 0 {
-		s.Says = fmt.Sprintf("of %d MTP tensors %d are not there and %d not in the index", len(mtp), len(lost), len(registered))
+	if len(w.joined) > 0 {
+		s.Says = fmt.Sprintf("of %d MTP tensors of the source %d are not there; %d tensors of theirs are stored and not in the index", len(mtp), len(lost), len(w.joined))
 	}
 	for _, i := range lost {
 		w.grafted[w.src.ck.Tensors[i].Name] = i
@@ -88,7 +85,90 @@ func (w *work) graft(s *Step) error {
 	for _, sh := range w.shards {
 		s.Changes = append(s.Changes, Change{sh.name, fmt.Sprintf("%d tensors of %s", len(sh.tensors), spanOf(w.src.top, sh.tensors)), "not there", fmt.Sprintf("%d bytes", sh.bytes)})
 	}
-	return w.reindex(s, registered)
+	return w.reindex(s)
+}
+
+// join finds the tensors of MTP parts that are stored and in no index: as the source's
+// or quantized. modules are those that come with them, and the stacks that experts of
+// theirs make. why says of one that it is neither.
+func (w *work) join(stray map[string]strayTensor, mtp []int) (modules map[string]bool, why string) {
+	modules = map[string]bool{}
+	whole := map[string]bool{} // modules that have a tensor which only quantized ones have
+	for name := range stray {
+		if module, param := layout.Split(name); param != "weight" && param != "bias" {
+			whole[module] = true
+		}
+	}
+	at := map[string]int{}
+	var named []string
+	for _, i := range mtp {
+		at[w.src.ck.Tensors[i].Name] = i
+		module, _ := layout.Split(w.src.ck.Tensors[i].Name)
+		named = append(named, module)
+	}
+	for _, name := range slices.Sorted(maps.Keys(stray)) {
+		t := stray[name]
+		module, _ := layout.Split(name)
+		i, known := at[name]
+		if !known && !slices.Contains(named, module) && !slices.Contains(named, stackOf(module)) && w.rootIn(module, named) == "" {
+			continue
+		}
+		j := joined{name: name, strayTensor: t, source: -1}
+		if known && !whole[module] {
+			own := &w.src.ck.Tensors[i]
+			if t.dtype != own.DType || !slices.Equal(t.shape, own.Shape) {
+				return nil, fmt.Sprintf("%s holds %s, which is not in the index and is %s %v, not %s %v as the source's", t.file, name, t.dtype, t.shape, own.DType, own.Shape)
+			}
+			j.source = i
+		}
+		w.joined = append(w.joined, j)
+		modules[module], modules[stackOf(module)] = true, true
+	}
+	return modules, ""
+}
+
+// stackOf is the module that experts of a module's name are part of where they are
+// stored as one: what stands before the expert's number, with its projection.
+func stackOf(module string) string {
+	parts := strings.Split(module, ".")
+	for k := 1; k < len(parts)-1; k++ {
+		if parts[k-1] == "experts" {
+			return strings.Join(parts[:k], ".")
+		}
+	}
+	if k := slices.Index(parts, "experts"); k >= 0 {
+		return strings.Join(parts[:k+1], ".")
+	}
+	return module
+}
+
+// rootIn is the part of a module's name that is MTP's whole in the source; "" where
+// there is none.
+func (w *work) rootIn(module string, mtp []string) string {
+	if w.plain == nil {
+		w.plain = map[string]bool{}
+		for i := range w.src.ck.Tensors {
+			if w.src.top.Roles[i].MTP {
+				continue
+			}
+			name := w.src.ck.Tensors[i].Name
+			for k, c := range name {
+				if c == '.' {
+					w.plain[name[:k]] = true
+				}
+			}
+		}
+	}
+	for k, c := range module {
+		if c != '.' || w.plain[module[:k]] {
+			continue
+		}
+		if slices.ContainsFunc(mtp, func(m string) bool { return strings.HasPrefix(m, module[:k+1]) }) {
+			return module[:k]
+		}
+		return ""
+	}
+	return ""
 }
 
 // spanOf names the layers that tensors are of.
@@ -132,6 +212,14 @@ type strayTensor struct {
 	file  string
 	dtype checkpoint.DType
 	shape []int64
+	size  int64
+}
+
+// joined is a tensor that is stored and comes into the index.
+type joined struct {
+	name string
+	strayTensor
+	source int // the source's tensor that it is, -1 where it is of a quantized module
 }
 
 // stray reads the headers of all files of weights in the folder.
@@ -156,7 +244,7 @@ func (w *work) stray() (map[string]strayTensor, error) {
 		for k := range one.Tensors {
 			t := &one.Tensors[k]
 			if _, known := w.out.ck.Lookup(t.Name); !known {
-				out[t.Name] = strayTensor{filepath.Base(path), t.DType, t.Shape}
+				out[t.Name] = strayTensor{filepath.Base(path), t.DType, t.Shape, t.Size}
 			}
 		}
 		if err := one.Close(); err != nil {
@@ -244,8 +332,8 @@ type indexEdit struct {
 // reindex makes the index name what comes to it. A checkpoint of one file has none;
 // it gets one, under which its file cannot keep the name that loaders take for the
 // whole.
-func (w *work) reindex(s *Step, registered map[string]string) error {
-	if len(w.shards) == 0 && len(registered) == 0 {
+func (w *work) reindex(s *Step) error {
+	if len(w.shards) == 0 && len(w.joined) == 0 {
 		return nil
 	}
 	side, ok, err := w.out.ck.Index()
@@ -285,9 +373,6 @@ func (w *work) reindex(s *Step, registered map[string]string) error {
 		}
 		text = []byte("{}\n")
 	}
-	for n, f := range registered {
-		weights[n] = f
-	}
 	total = w.out.ck.Bytes()
 	for _, sh := range w.shards {
 		total += sh.bytes
@@ -295,10 +380,9 @@ func (w *work) reindex(s *Step, registered map[string]string) error {
 			weights[w.src.ck.Tensors[i].Name] = sh.name
 		}
 	}
-	for n := range registered {
-		if t, ok := w.src.ck.Lookup(n); ok {
-			total += t.Size
-		}
+	for _, j := range w.joined {
+		weights[j.name] = j.file
+		total += j.size
 	}
 	if text, err = setPath(text, []string{"metadata", "total_size"}, total); err != nil {
 		return err

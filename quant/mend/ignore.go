@@ -90,7 +90,12 @@ func (w *work) plainMTP() []string {
 			add(t, r)
 		}
 	}
-	come := slices.Clone(w.joined)
+	var come []int
+	for _, j := range w.joined {
+		if j.source >= 0 {
+			come = append(come, j.source)
+		}
+	}
 	for _, sh := range w.shards {
 		come = append(come, sh.tensors...)
 	}
@@ -350,6 +355,11 @@ func (w *work) root(module string) string {
 		}
 		for i := range w.src.ck.Tensors {
 			note(w.src.ck.Tensors[i].Name, &w.src.top.Roles[i], false)
+		}
+		for _, j := range w.joined {
+			if j.source < 0 {
+				note(j.name, &topology.Role{MTP: true}, true)
+			}
 		}
 		for i := range w.out.ck.Tensors {
 			t, r := &w.out.ck.Tensors[i], &w.out.top.Roles[i]

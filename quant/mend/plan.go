@@ -72,7 +72,7 @@ type Plan struct {
 	index    *indexEdit     // nil where the index stays
 	config   []byte         // nil where config.json stays
 	grafted  map[string]int // by name: index of the source's tensor
-	joined   []int          // of the source: tensors that are stored and come into the index
+	joined   []joined
 }
 
 // file is a small file of the result.
@@ -167,6 +167,7 @@ type work struct {
 	*Plan
 	config []byte                    // as it will be
 	roles  map[string]*topology.Role // of the source, by name
+	plain  map[string]bool           // parts of names of the source below which not all is MTP
 	mixed  map[string]bool           // parts of names below which not all is plain and MTP
 }
 
