@@ -6,24 +6,22 @@ import "math"
 // ggml's search for the first least error has it.
 var ggufHalvesOfE2M1 = [7]float32{0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5}
 
-// nearestGGUFE2M1 is the code whose value times d is nearest to x, the one of the
-// smaller magnitude of two, and the value. A zero has code 0.
-func nearestGGUFE2M1(x, d float32) (code byte) {
-	a := abs32(x)
-	for code < 7 && a > ggufHalvesOfE2M1[code]*d {
-		code++
-	}
-	if x < 0 && code > 0 {
-		code |= 8
-	}
-	return code
-}
-
 // putE2M1 packs a block's codes under a scale, halves of it in low and high nibbles.
+// A code is that of the nearest value, of two the one of the smaller magnitude; a
+// zero has code 0.
 func putE2M1(dst []byte, x []float32, d float32) {
+	var h [7]float32
+	for i, v := range ggufHalvesOfE2M1 {
+		h[i] = v * d
+	}
+	code := func(v float32) byte {
+		a := abs32(v)
+		c := one(a > h[0]) + one(a > h[1]) + one(a > h[2]) + one(a > h[3]) + one(a > h[4]) + one(a > h[5]) + one(a > h[6])
+		return c | one(v < 0)&one(c > 0)<<3
+	}
 	n := len(x) / 2
 	for j := range n {
-		dst[j] = nearestGGUFE2M1(x[j], d) | nearestGGUFE2M1(x[j+n], d)<<4
+		dst[j] = code(x[j]) | code(x[j+n])<<4
 	}
 }
 
@@ -37,7 +35,7 @@ func exponentE8M0(amax float32) int {
 }
 
 func encodeGGUFMXFP4(dst []byte, x []float32) bool {
-	e := exponentE8M0(abs32(utmost(x)))
+	e := exponentE8M0(largest(x))
 	dst[0] = byte(e)
 	putE2M1(dst[1:], x, E8M0ToF32(byte(e)))
 	return true
@@ -52,7 +50,7 @@ func (k *ggufScratch) bestFP4(scales []float32, x, w []float32) (best int) {
 	k.sum(gridE2M1, n, x, w)
 	least := math.Inf(1)
 	for i, s := range scales {
-		if e := k.sums[i].error(float64(s)); e < least {
+		if e := k.sums[i].loss(float64(s)); e < least {
 			best, least = i, e
 		}
 	}
@@ -61,7 +59,7 @@ func (k *ggufScratch) bestFP4(scales []float32, x, w []float32) (best int) {
 
 // searchGGUFMXFP4 takes the best of the usual exponent and its neighbours.
 func searchGGUFMXFP4(k *ggufScratch, dst []byte, x, w []float32) bool {
-	e := exponentE8M0(abs32(utmost(x)))
+	e := exponentE8M0(largest(x))
 	if e == 0 {
 		return encodeGGUFMXFP4(dst, x)
 	}
@@ -77,12 +75,12 @@ func searchGGUFMXFP4(k *ggufScratch, dst []byte, x, w []float32) bool {
 func searchGGUFNVFP4(k *ggufScratch, dst []byte, x, w []float32) bool {
 	for s := range 4 {
 		b, wb := x[16*s:16*s+16], w[16*s:16*s+16]
-		amax := abs32(utmost(b))
+		amax := largest(b)
 		if amax > 6*464 {
 			return false
 		}
-		first := max(1, int(F32ToE4M3(amax/9)))
-		last := min(0x7e, max(first, int(F32ToE4M3(amax/3))+1))
+		first := max(1, int(F32ToE4M3(amax/8)))
+		last := min(0x7e, max(first, int(F32ToE4M3(amax/3.5))+1))
 		var list [maxTries]float32
 		scales := list[:0]
 		for c := first; c <= last; c++ {

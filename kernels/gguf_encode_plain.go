@@ -50,6 +50,15 @@ func utmost(x []float32) float32 {
 
 func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ signF32) }
 
+// largest is the largest magnitude.
+func largest(x []float32) float32 {
+	var most uint32
+	for _, v := range x {
+		most = max(most, math.Float32bits(v)&^signF32)
+	}
+	return math.Float32frombits(most)
+}
+
 // clampTrunc is the whole part of t within 0 and most.
 func clampTrunc(t, most float32) byte { return byte(max(0, min(most, t))) }
 
@@ -121,7 +130,7 @@ func encodeQ5_1(dst []byte, x []float32) bool {
 }
 
 func encodeQ8_0(dst []byte, x []float32) bool {
-	d := abs32(utmost(x)) / 127
+	d := largest(x) / 127
 	id := inverse(d)
 	for j, v := range x {
 		dst[2+j] = byte(int8(awayFromZero(v * id)))
@@ -134,7 +143,7 @@ func awayFromZero(t float32) float32 { return float32(math.Round(float64(t))) }
 
 // ternaryCodes are round(x/amax)+1, and amax.
 func ternaryCodes(codes *[256]byte, x []float32) (d float32) {
-	d = abs32(utmost(x))
+	d = largest(x)
 	id := inverse(d)
 	for i, v := range x {
 		codes[i] = byte(int8(awayFromZero(v*id)) + 1)

@@ -97,14 +97,20 @@ var (
 	levelsE2M1 = newGridLevels([]float32{-6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6})
 )
 
-// code is how many bounds are not above t.
-func (l *gridLevels) code(t float32) (code byte) {
-	for half := byte(8); half > 0; half >>= 1 {
-		if t >= l.bounds[code+half-1] {
-			code += half
-		}
+// code is how many bounds are not above t, without a branch.
+func (l *gridLevels) code(t float32) byte {
+	code := one(t >= l.bounds[7]) << 3
+	code += one(t >= l.bounds[(code+3)&15]) << 2
+	code += one(t >= l.bounds[(code+1)&15]) << 1
+	return code + one(t >= l.bounds[code&15])
+}
+
+// one is 1 where b holds, and 0.
+func one(b bool) (n byte) {
+	if b {
+		n = 1
 	}
-	return code
+	return n
 }
 
 // levelSumsRef is the definition of gridKernels.levels.
@@ -119,37 +125,43 @@ func levelSumsRef(out []gridSums, tries []gridTry, x, w []float32, levels *gridL
 	}
 }
 
-// error is the weighted squared error of a try as it is, given its scale.
-func (s *gridSums) error(scale float64) float64 { return float64(s.rr) * scale * scale }
+// loss is the weighted squared error of a try as it is, given its scale.
+func (s *gridSums) loss(scale float64) float64 { return float64(s.rr) * scale * scale }
 
-// fitScale is the relative change of the scale that suits the codes of a try best,
-// and the error then, in units of the scale before.
+// The fits below solve for the change of a try's scale and the shift of its minimum, in
+// scales, that suit its codes best, and give the error then, in units of the scale
+// before. Products are converted so that none is fused with a sum: the same bits
+// everywhere.
+
+// fitScale changes the scale alone.
 func (s *gridSums) fitScale() (change, rest float64) {
 	if s.ll == 0 {
 		return 0, float64(s.rr)
 	}
 	change = float64(s.rl) / float64(s.ll)
-	return change, float64(s.rr) - change*float64(s.rl)
+	return change, float64(s.rr) - float64(change*float64(s.rl))
 }
 
-// fitBoth is fitScale where the minimum may move too, by so many scales; weight is
-// the sum of all weights.
+// fitBoth changes the scale and the minimum; weight is the sum of all weights.
 func (s *gridSums) fitBoth(weight float64) (change, shift, rest float64) {
 	rl, ll, r, l := float64(s.rl), float64(s.ll), float64(s.r), float64(s.l)
-	det := ll*weight - l*l
+	det := float64(ll*weight) - float64(l*l)
 	if !(det > 1e-6*ll*weight) { // one code throughout: only the minimum can move
 		shift = r / weight
-		return 0, shift, float64(s.rr) - shift*r
+		return 0, shift, float64(s.rr) - float64(shift*r)
 	}
-	change, shift = (rl*weight-r*l)/det, (ll*r-l*rl)/det
-	return change, shift, float64(s.rr) - change*rl - shift*r
+	change, shift = (float64(rl*weight)-float64(r*l))/det, (float64(ll*r)-float64(l*rl))/det
+	return change, shift, float64(s.rr) - float64(change*rl) - float64(shift*r)
 }
 
-// fitScaleAt is fitScale where the minimum moves by a given shift.
+// fitScaleAt changes the scale where the minimum moves by a given shift.
 func (s *gridSums) fitScaleAt(shift, weight float64) (change, rest float64) {
 	rl, ll, r, l := float64(s.rl), float64(s.ll), float64(s.r), float64(s.l)
 	if ll > 0 {
-		change = (rl - shift*l) / ll
+		change = (rl - float64(shift*l)) / ll
 	}
-	return change, float64(s.rr) - 2*change*rl - 2*shift*r + change*change*ll + 2*change*shift*l + shift*shift*weight
+	rest = float64(s.rr) - float64(2*change*rl) - float64(2*shift*r)
+	rest += float64(change * change * ll)
+	rest += float64(2 * change * shift * l)
+	return change, rest + float64(shift*shift*weight)
 }

@@ -74,7 +74,19 @@ func (k *ggufScratch) try(n int, scale, min float64) int {
 type grid struct {
 	low, high float32
 	levels    *gridLevels
-	starts    []float64 // what the utmost value of a block is tried as
+	starts    []start // what the utmost value of a block is tried as
+}
+
+// start is a number and one over it.
+type start struct{ at, inverse float64 }
+
+func starts(lists ...[]float64) (all []start) {
+	for _, list := range lists {
+		for _, at := range list {
+			all = append(all, start{at, 1 / at})
+		}
+	}
+	return all
 }
 
 // sum tries the first n of the list on x.
@@ -88,13 +100,14 @@ func (k *ggufScratch) sum(g *grid, n int, x, w []float32) {
 
 // codes are those of x under a try, counted from 0.
 func (g *grid) codes(codes []byte, x []float32, try gridTry) {
-	for i, v := range x {
-		t := float32(v-try.min) * try.inverse
-		if g.levels != nil {
-			codes[i] = g.levels.code(t)
-		} else {
-			codes[i] = byte(int(uniformCode(t, g.low, g.high) - g.low))
+	if g.levels != nil {
+		for i, v := range x {
+			codes[i] = g.levels.code(float32(v-try.min) * try.inverse)
 		}
+		return
+	}
+	for i, v := range x {
+		codes[i] = byte(int32(uniformCode(float32(v-try.min)*try.inverse, g.low, g.high) - g.low))
 	}
 }
 
@@ -109,10 +122,10 @@ func steps(a, b float64, n int) []float64 {
 
 // Grids of the types. Scales may be negative, so the utmost value is tried at either end.
 var (
-	grid4    = &grid{low: -8, high: 7, starts: append(steps(-9, -6.5, 11), steps(6.5, 8, 7)...)}
-	grid5    = &grid{low: -16, high: 15, starts: append(steps(-17.25, -14.5, 12), steps(14.5, 16.25, 8)...)}
-	grid6    = &grid{low: -32, high: 31, starts: append(steps(-33.25, -30, 14), steps(30.5, 32, 7)...)}
-	gridIQ4  = &grid{levels: levelsIQ4, starts: append(steps(-136, -112, 13), steps(98, 122, 13)...)}
+	grid4    = &grid{low: -8, high: 7, starts: starts(steps(-9, -6.5, 11), steps(6.5, 8, 7))}
+	grid5    = &grid{low: -16, high: 15, starts: starts(steps(-17.25, -14.5, 12), steps(14.5, 16.25, 8))}
+	grid6    = &grid{low: -32, high: 31, starts: starts(steps(-33.2, -30.2, 7), steps(30.6, 32, 3))}
+	gridIQ4  = &grid{levels: levelsIQ4, starts: starts(steps(-136, -112, 7), steps(98, 122, 7))}
 	gridE2M1 = &grid{levels: levelsE2M1}
 	grid0_4  = &grid{low: 0, high: 15}
 	grid0_5  = &grid{low: 0, high: 31}
@@ -121,14 +134,14 @@ var (
 // bestScale is the scale with the least error for x whose utmost value is given,
 // the error, and the sum of squared codes there.
 func (k *ggufScratch) bestScale(g *grid, x, w []float32, most float64) (scale, least, curve float64) {
-	n := 0
-	for _, at := range g.starts {
-		n = k.try(n, most/at, 0)
+	tries, inverse := k.tries[:len(g.starts)], 1/most
+	for i := range tries {
+		tries[i] = gridTry{inverse: float32(g.starts[i].at * inverse)}
 	}
-	k.sum(g, n, x, w)
+	k.sum(g, len(tries), x, w)
 	least = math.Inf(1)
-	for i, at := range g.starts {
-		s := most / at
+	for i := range tries {
+		s := most * g.starts[i].inverse
 		change, rest := k.sums[i].fitScale()
 		if e := rest * s * s; e < least {
 			scale, least, curve = s*(1+change), e, float64(k.sums[i].ll)
@@ -157,7 +170,7 @@ func (k *ggufScratch) oneScale(g *grid, codes []byte, x, w []float32) (d float64
 		}
 		k.try(0, stored, 0)
 		k.sum(g, 1, x, w)
-		e := k.sums[0].error(stored)
+		e := k.sums[0].loss(stored)
 		if e >= least {
 			break
 		}
@@ -197,7 +210,7 @@ func (k *ggufScratch) oneScaleMin(g *grid, codes []byte, x, w []float32) (d, m f
 		s := 1 / float64(k.tries[i].inverse)
 		change, shift, rest := k.sums[i].fitBoth(weight)
 		if e := rest * s * s; e < least {
-			next, nextMin, least = s*(1+change), float64(k.tries[i].min)+shift*s, e
+			next, nextMin, least = s*(1+change), float64(k.tries[i].min)+float64(shift*s), e
 		}
 	}
 	least = math.Inf(1)
@@ -213,14 +226,14 @@ func (k *ggufScratch) oneScaleMin(g *grid, codes []byte, x, w []float32) (d, m f
 			}
 			k.try(0, sd, sm)
 			k.sum(g, 1, x, w)
-			e := k.sums[0].error(sd)
+			e := k.sums[0].loss(sd)
 			if e >= least {
 				return
 			}
 			d, m, least, ok = sd, sm, e, true
 			// The minimum first, since its last place counts for more; then the scale with it.
 			_, shift, _ := k.sums[0].fitBoth(weight)
-			moved, _ := asHalf(sm + shift*sd)
+			moved, _ := asHalf(sm + float64(shift*sd))
 			change, _ := k.sums[0].fitScaleAt((moved-sm)/sd, weight)
 			s, min = sd*(1+change), moved
 		}

@@ -20,7 +20,7 @@ type superGroup struct {
 	weight             float64 // Σw
 	zero               float64 // the error of a group of zeros
 	sums               gridSums
-	error              float64
+	loss               float64 // of what it has
 }
 
 // rounds is how often parameters and codes are fitted to each other at most.
@@ -41,9 +41,22 @@ func units(list []float64, most float64, ends []float64) []float64 {
 	return list
 }
 
-func clampInt(v float64, low, high int) int {
-	return int(max(float64(low), min(float64(high), math.RoundToEven(v))))
+// wholeMagic rounds what is added to it and taken off again to a whole number, ties
+// to even.
+const wholeMagic = 3 << 51
+
+// wholeWithin is the whole number within bounds that is nearest to v.
+func wholeWithin(v, low, high float64) float64 {
+	if v > high {
+		return high
+	}
+	if v < low {
+		return low
+	}
+	return v + wholeMagic - wholeMagic
 }
+
+func clampInt(v float64, low, high int) int { return int(wholeWithin(v, float64(low), float64(high))) }
 
 // signedType is a type of groups with signed scales and no minima.
 type signedType struct {
@@ -68,7 +81,7 @@ func (k *ggufScratch) signed(t *signedType, codes *[256]byte, x, w []float32) (d
 		xs, ws := x[j*t.size:(j+1)*t.size], w[j*t.size:(j+1)*t.size]
 		*g = superGroup{}
 		for i, v := range xs {
-			g.zero += float64(ws[i]) * float64(v) * float64(v)
+			g.zero += float64(float64(ws[i]) * float64(v) * float64(v))
 		}
 		if u := float64(utmost(xs)); math.Abs(u) >= f16Step/2 {
 			g.scaleWish, _, g.curve = k.bestScale(t.grid, xs, ws, u)
@@ -98,10 +111,10 @@ func (k *ggufScratch) signed(t *signedType, codes *[256]byte, x, w []float32) (d
 		for j := range t.groups {
 			g := &b.groups[j]
 			k.signedGroup(t, g, unit, x[j*t.size:(j+1)*t.size], w[j*t.size:(j+1)*t.size])
-			sum += g.error
+			sum += g.loss
 			s := unit * float64(g.scale)
-			up += s * s * float64(g.sums.rl)
-			down += s * s * float64(g.sums.ll)
+			up += float64(s * s * float64(g.sums.rl))
+			down += float64(s * s * float64(g.sums.ll))
 			if change, _ := g.sums.fitScale(); g.scale != 0 {
 				g.scaleWish = s * (1 + change)
 			}
@@ -136,13 +149,11 @@ func (b *superBlock) signedUnit(t *signedType, most float64) float64 {
 	var list [24]float64
 	for _, u := range units(list[:0], most, t.ends) {
 		var sum float64
+		low, high, inverse := float64(t.low), float64(t.high), 1/u
 		for j := range t.groups {
 			g := &b.groups[j]
-			if g.scaleWish == 0 {
-				continue
-			}
-			off := u*float64(clampInt(g.scaleWish/u, t.low, t.high)) - g.scaleWish
-			sum += g.curve * off * off
+			off := float64(u*wholeWithin(g.scaleWish*inverse, low, high)) - g.scaleWish
+			sum += float64(g.curve * off * off)
 		}
 		if sum < least {
 			best, least = u, sum
@@ -153,7 +164,7 @@ func (b *superBlock) signedUnit(t *signedType, most float64) float64 {
 
 // signedGroup chooses a group's scale among the multiples of unit about its wish.
 func (k *ggufScratch) signedGroup(t *signedType, g *superGroup, unit float64, x, w []float32) {
-	g.superChoice, g.sums, g.error = superChoice{}, gridSums{}, g.zero
+	g.superChoice, g.sums, g.loss = superChoice{}, gridSums{}, g.zero
 	if g.scaleWish == 0 {
 		return
 	}
@@ -168,8 +179,8 @@ func (k *ggufScratch) signedGroup(t *signedType, g *superGroup, unit float64, x,
 	}
 	k.sum(t.grid, n, x, w)
 	for i := range n {
-		if e := k.sums[i].error(unit * float64(scales[i])); e < g.error {
-			g.scale, g.sums, g.error = scales[i], k.sums[i], e
+		if e := k.sums[i].loss(unit * float64(scales[i])); e < g.loss {
+			g.scale, g.sums, g.loss = scales[i], k.sums[i], e
 		}
 	}
 }

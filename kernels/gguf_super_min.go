@@ -43,12 +43,12 @@ func (k *ggufScratch) wishAmong(g *grid, b *superGroup, n int, least float64, x,
 	for i := range n {
 		sums, s, m := &k.sums[i], 1/float64(k.tries[i].inverse), float64(k.tries[i].min)
 		change, shift, rest := sums.fitBoth(b.weight)
-		if m+shift*s > 0 {
+		if m+float64(shift*s) > 0 {
 			shift = -m / s
 			change, rest = sums.fitScaleAt(shift, b.weight)
 		}
 		if e := rest * s * s; e < least && change > -1 {
-			least, b.scaleWish, b.minWish = e, s*(1+change), m+shift*s
+			least, b.scaleWish, b.minWish = e, s*(1+change), m+float64(shift*s)
 			b.curve, b.lean = float64(sums.ll), float64(sums.l)
 		}
 	}
@@ -79,7 +79,7 @@ func (k *ggufScratch) withMinima(g *grid, codes *[256]byte, x, w []float32) (d, 
 		var sum float64
 		for j := range 8 {
 			k.minGroup(g, &b.groups[j], unit, unitMin, x[32*j:32*j+32], w[32*j:32*j+32])
-			sum += b.groups[j].error
+			sum += b.groups[j].loss
 		}
 		if sum >= least {
 			break
@@ -114,15 +114,19 @@ func (b *superBlock) minUnits() (d, dmin float64) {
 		mostMin = max(mostMin, -b.groups[j].minWish)
 	}
 	var list [24]float64
+	var curves, wishes [8]float64
+	for j := range 8 {
+		g := &b.groups[j]
+		curves[j] = g.curve - float64(g.lean*g.lean)/g.weight
+	}
 	least := math.Inf(1)
 	d = mostScale / 63
 	if mostScale > 0 {
 		for _, u := range units(list[:0], mostScale, minEnds) {
-			var sum float64
+			sum, inverse := 0.0, 1/u
 			for j := range 8 {
-				g := &b.groups[j]
-				off := u*float64(clampInt(g.scaleWish/u, 0, 63)) - g.scaleWish
-				sum += (g.curve - g.lean*g.lean/g.weight) * off * off
+				off := float64(u*wholeWithin(b.groups[j].scaleWish*inverse, 0, 63)) - b.groups[j].scaleWish
+				sum += float64(curves[j] * off * off)
 			}
 			if sum < least {
 				d, least = u, sum
@@ -131,17 +135,19 @@ func (b *superBlock) minUnits() (d, dmin float64) {
 	}
 	dmin = mostMin / 63
 	if mostMin > 0 {
+		for j := range 8 {
+			g := &b.groups[j]
+			wishes[j] = -g.minWish
+			if d > 0 {
+				wishes[j] = -g.minAt(d * wholeWithin(g.scaleWish/d, 0, 63))
+			}
+		}
 		least = math.Inf(1)
 		for _, u := range units(list[:0], mostMin, minEnds) {
-			var sum float64
+			sum, inverse := 0.0, 1/u
 			for j := range 8 {
-				g := &b.groups[j]
-				wish := -g.minWish
-				if d > 0 {
-					wish = -g.minAt(d * float64(clampInt(g.scaleWish/d, 0, 63)))
-				}
-				off := u*float64(clampInt(wish/u, 0, 63)) - wish
-				sum += g.weight * off * off
+				off := float64(u*wholeWithin(wishes[j]*inverse, 0, 63)) - wishes[j]
+				sum += float64(b.groups[j].weight * off * off)
 			}
 			if sum < least {
 				dmin, least = u, sum
@@ -153,7 +159,7 @@ func (b *superBlock) minUnits() (d, dmin float64) {
 
 // minAt is the minimum that suits the group's codes where its scale is not the wish.
 func (g *superGroup) minAt(scale float64) float64 {
-	return g.minWish - g.lean/g.weight*(scale-g.scaleWish)
+	return g.minWish - float64(g.lean/g.weight*(scale-g.scaleWish))
 }
 
 // minGroup chooses a group's scale and minimum among the multiples of both units
@@ -166,18 +172,18 @@ func (k *ggufScratch) minGroup(gr *grid, g *superGroup, unit, unitMin float64, x
 		return clampInt(wish/unit, 0, 63)
 	}
 	// Without a scale the group is its minimum throughout.
-	g.superChoice, g.sums, g.error = superChoice{}, gridSums{}, math.Inf(1)
+	g.superChoice, g.sums, g.loss = superChoice{}, gridSums{}, math.Inf(1)
 	centre := whole(g.scaleWish, unit)
 	if centre <= 1 {
 		var mean float64
 		for i, v := range x {
-			mean += float64(w[i]) * float64(v)
+			mean += float64(float64(w[i]) * float64(v))
 		}
 		g.min = whole(-mean/g.weight, unitMin)
-		g.error = 0
+		g.loss = 0
 		for i, v := range x {
-			e := float64(v) + unitMin*float64(g.min)
-			g.error += float64(w[i]) * e * e
+			e := float64(v) + float64(unitMin*float64(g.min))
+			g.loss += float64(float64(w[i]) * e * e)
 		}
 	}
 	n := 0
@@ -200,14 +206,14 @@ func (k *ggufScratch) minGroup(gr *grid, g *superGroup, unit, unitMin float64, x
 	k.sum(gr, n, x, w)
 	for i := range n {
 		s := unit * float64(choices[i].scale)
-		if e := k.sums[i].error(s); e < g.error {
-			g.superChoice, g.sums, g.error = choices[i], k.sums[i], e
+		if e := k.sums[i].loss(s); e < g.loss {
+			g.superChoice, g.sums, g.loss = choices[i], k.sums[i], e
 		}
 	}
 	if g.scale != 0 { // what suits these codes best
 		s := unit * float64(g.scale)
 		change, shift, _ := g.sums.fitBoth(g.weight)
-		g.scaleWish, g.minWish = s*(1+change), -unitMin*float64(g.min)+shift*s
+		g.scaleWish, g.minWish = s*(1+change), float64(shift*s)-float64(unitMin*float64(g.min))
 		g.curve, g.lean = float64(g.sums.ll), float64(g.sums.l)
 	}
 }
@@ -221,16 +227,16 @@ func (b *superBlock) refit(unit, unitMin float64) (d, dmin float64) {
 		if s == 0 {
 			continue
 		}
-		aa += s * s * float64(g.sums.ll)
-		ac += s * m * float64(g.sums.l)
-		cc += m * m * g.weight
-		ra += s * s * float64(g.sums.rl)
-		rc += s * m * float64(g.sums.r)
+		aa += float64(s * s * float64(g.sums.ll))
+		ac += float64(s * m * float64(g.sums.l))
+		cc += float64(m * m * g.weight)
+		ra += float64(s * s * float64(g.sums.rl))
+		rc += float64(s * m * float64(g.sums.r))
 	}
-	det := aa*cc - ac*ac
+	det := float64(aa*cc) - float64(ac*ac)
 	switch {
 	case det > 1e-9*aa*cc:
-		return unit * (1 + (ra*cc-rc*ac)/det), unitMin * (1 + (aa*rc-ac*ra)/det)
+		return unit * (1 + (float64(ra*cc)-float64(rc*ac))/det), unitMin * (1 + (float64(aa*rc)-float64(ac*ra))/det)
 	case aa > 0:
 		return unit * (1 + ra/aa), unitMin
 	}
