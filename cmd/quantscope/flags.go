@@ -64,7 +64,7 @@ func (f *runFlags) bind(cmd *cobra.Command, variants string) {
 func (f *runFlags) bindExport(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.export.Dir, "out", "", "folder to write the quantized checkpoint to, of exactly one variant")
-	fl.StringVar(&f.export.Layout, "layout", "", "layout of --out: "+strings.Join(export.Layouts(), ", "))
+	fl.StringVar(&f.export.Layout, "layout", "", "layout of --out: "+strings.Join(export.Layouts(), ", ")+", or gguf, which is one file")
 	fl.BoolVar(&f.export.Resume, "resume", false, "go on with the unfinished export in --out")
 	fl.StringVar(&f.globalScale, "global-scale", "", "second-level scales over matrices that servers fuse, or over each tensor: shared or tensor (default: shared with --out)")
 	fl.StringVar(&f.compat, "compat", "", "whose arithmetic: "+strings.Join(conventions(), ", ")+" (default: the layout's, else the format's first)")
@@ -112,7 +112,7 @@ func (f *runFlags) extra(o *sessions.Options) error {
 	case f.export.Layout == "":
 		return usage(fmt.Errorf("--out needs --layout: %s", strings.Join(export.Layouts(), ", ")))
 	case !slices.Contains(export.Layouts(), f.export.Layout):
-		return usage(fmt.Errorf("--layout %q is none of %s", f.export.Layout, strings.Join(export.Layouts(), ", ")))
+		return usage(fmt.Errorf("--layout %q is none of %s, gguf", f.export.Layout, strings.Join(export.Layouts(), ", ")))
 	case len(o.Variants)+len(o.Recipes) != 1:
 		names := slices.Clone(o.Variants)
 		for _, r := range o.Recipes {

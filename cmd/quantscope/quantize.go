@@ -17,6 +17,7 @@ import (
 
 func newQuantize(std streams) *cobra.Command {
 	f := runFlags{}
+	g := ggufFlags{}
 	cmd := &cobra.Command{
 		Use:   "quantize CHECKPOINT",
 		Short: "Quantize, measure every tensor, keep the session, write a checkpoint",
@@ -34,21 +35,32 @@ errors. What it keeps has no record.
 Variants with gptq or imatrix are calibrated: a text goes through the model layer
 by layer, and each layer is quantized by what goes into it. Their codes are kept
 beside the session (--codes), so that what is killed goes on, and --from-codes
-writes a checkpoint from them without calibrating again.`,
+writes a checkpoint from them without calibrating again.
+
+With --layout gguf CHECKPOINT, which may be a GGUF file itself, becomes one GGUF
+file, and --variant is a type of its blocks: q4_k, q6_k+imatrix, …`,
 		Example: `  quantscope quantize demo --variant nvfp4,nvfp4+mse --session demo.qscope --json
   quantscope quantize demo --variant nvfp4+mse --out demo-nvfp4 --layout modelopt
   quantscope quantize demo --variant int4-g128,int4-g128+gptq --session gptq.qscope
   quantscope quantize demo --recipe mixed-nvfp4-fp8 --out demo-mixed --layout compressed-tensors
-  quantscope quantize demo --from-codes gptq.qscope.codes/int4-g128+gptq --out demo-gptq --layout quantscope`,
+  quantscope quantize demo --from-codes gptq.qscope.codes/int4-g128+gptq --out demo-gptq --layout quantscope
+  quantscope quantize model-F16.gguf --layout gguf --variant q4_k+imatrix --imatrix model.imatrix --out model-Q4_K.gguf`,
 		Args: exactly(1, "quantize takes one checkpoint: a folder, a file or demo"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.calib.note(cmd)
+			if f.export.Layout == ggufLayout {
+				return quantizeGGUF(cmd.Context(), std, args[0], cmd, &f, &g)
+			}
+			if err := g.check(cmd, false); err != nil {
+				return err
+			}
 			f.recipe.note(cmd)
 			return quantize(cmd.Context(), std, args[0], f)
 		},
 	}
 	f.bind(cmd, defaultVariants)
 	f.bindExport(cmd)
+	g.bind(cmd)
 	return cmd
 }
 
