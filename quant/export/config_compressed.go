@@ -15,7 +15,7 @@ import (
 type quantArgs struct {
 	Actorder   *string `json:"actorder"`
 	Block      []int   `json:"block_structure"`
-	Dynamic    bool    `json:"dynamic"`
+	Dynamic    Dynamic `json:"dynamic"`
 	Group      *int    `json:"group_size"`
 	Bits       int     `json:"num_bits"`
 	ScaleDType *string `json:"scale_dtype"`
@@ -23,6 +23,27 @@ type quantArgs struct {
 	Symmetric  bool    `json:"symmetric"`
 	Type       string  `json:"type"`
 	ZPDType    *string `json:"zp_dtype"`
+}
+
+// Dynamic is when the scales of activations are found.
+type Dynamic string
+
+// Values of Dynamic.
+const (
+	Static     Dynamic = ""      // they are stored
+	AsTheyCome Dynamic = "true"  // as activations come
+	Local      Dynamic = "local" // those of blocks as they come, that of the tensor is stored
+)
+
+// MarshalJSON writes it as compressed-tensors does, a bool or a word.
+func (d Dynamic) MarshalJSON() ([]byte, error) {
+	switch d {
+	case Static:
+		return []byte("false"), nil
+	case AsTheyCome:
+		return []byte("true"), nil
+	}
+	return json.Marshal(string(d))
 }
 
 // quantScheme is a config group of compressed-tensors (QuantizationScheme).
@@ -70,6 +91,26 @@ func (b *planner) compressedConfig(ignore []string) (json.RawMessage, error) {
 	})
 }
 
+// QuantArgs and QuantScheme are compressed-tensors' words, for configs that are
+// written elsewhere.
+type (
+	QuantArgs   = quantArgs
+	QuantScheme = quantScheme
+)
+
+// IgnoreList is a list of modules as compressed-tensors takes it: by name, and by an
+// expression for experts that stay in one tensor.
+func IgnoreList(ignore, quantized []string, stacks map[string]bool) []string {
+	return exactOrExpression(ignore, quantized, stacks)
+}
+
+// ExcludeList is a list of modules as ModelOpt takes it, shortened by wildcards.
+func ExcludeList(ignore, quantized []string) []string { return summarize(ignore, quantized) }
+
+// MarshalConfig is JSON as configs are written: over several lines, with nothing
+// escaped that need not be.
+func MarshalConfig(v any) ([]byte, error) { return marshal(v) }
+
 // mixedFormat is the format of a whole whose groups have several.
 const mixedFormat = "mixed-precision"
 
@@ -85,7 +126,7 @@ func compressedScheme(f kernels.Format) quantScheme {
 		s.Format, w.Strategy, w.Group, w.ScaleDType = "mxfp4-pack-quantized", "group", group(f.Group), text("torch.uint8")
 	case f.Element == "e4m3":
 		s.Format = "float-quantized"
-		s.Input = &quantArgs{Bits: 8, Type: "float", Symmetric: true, Dynamic: true, Strategy: "token"}
+		s.Input = &quantArgs{Bits: 8, Type: "float", Symmetric: true, Dynamic: AsTheyCome, Strategy: "token"}
 		switch f.Scope {
 		case kernels.ScopeTensor:
 			w.Strategy = "tensor"

@@ -8,8 +8,8 @@ import (
 	"quantscope/kernels"
 )
 
-// modelOptVersion is the release of ModelOpt whose export the layout follows.
-const modelOptVersion = "0.47.0"
+// ModelOptVersion is the release of ModelOpt whose export the layout follows.
+const ModelOptVersion = "0.47.0"
 
 // modelOptAlgos are ModelOpt's names of the formats.
 var modelOptAlgos = map[string]string{
@@ -43,7 +43,7 @@ func (b *planner) modelOptConfig(ignore []string) (json.RawMessage, []Text, erro
 		return b.modelOptMixed()
 	}
 	algo, exclude := modelOptAlgos[b.Spec.Format], summarize(ignore, b.Modules)
-	by := producer{"modelopt", modelOptVersion}
+	by := producer{"modelopt", ModelOptVersion}
 	f := b.stores[0].format
 	group := f.Group // 0 where a scale is that of a row or of the tensor
 	weights := modelOptWeights{NumBits: f.Bits, Type: "float", GroupSize: group}

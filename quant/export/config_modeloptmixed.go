@@ -34,7 +34,7 @@ var modelOptGroups = map[string]modelOptMixedGroup{
 // modelOptMixed is modelOptConfig of several schemes: a group for each, which
 // lists its modules, and each module's algorithm.
 func (b *planner) modelOptMixed() (json.RawMessage, []Text, error) {
-	by := producer{"modelopt", modelOptVersion}
+	by := producer{"modelopt", ModelOptVersion}
 	layers := make(map[string]modelOptLayer, len(b.Modules))
 	for i, m := range b.Modules {
 		f := b.storeOf(i).format

@@ -9,24 +9,32 @@ import (
 )
 
 // ignored lists the modules that a server could take for quantized linear
-// layers and that are not, sorted: every weight of two dimensions or more that
-// is no embedding and no norm, and the head, which the model has even where it
-// is tied and not stored. For experts that stay in one tensor it is the module
-// that holds them.
+// layers and that are not, sorted, as Unquantized does.
 func (b *planner) ignored() []string {
+	var names []string
+	names, b.stacks = Unquantized(b.model, func(tensor string) bool { return len(b.taken[tensor]) > 0 })
+	return names
+}
+
+// Unquantized lists the modules that a server could take for quantized linear
+// layers and whose tensors are not taken, sorted: every weight of two dimensions or
+// more that is no embedding and no norm, and the head, which the model has even where
+// it is tied and not stored. For experts that stay in one tensor it is the module
+// that holds them; those are in stacks.
+func Unquantized(model *topology.Model, taken func(tensor string) bool) (modules []string, stacks map[string]bool) {
 	names := map[string]bool{}
-	b.stacks = map[string]bool{}
+	stacks = map[string]bool{}
 	head := false
-	for i := range b.model.Tensors {
-		t, role := &b.model.Tensors[i], &b.model.Roles[i]
+	for i := range model.Tensors {
+		t, role := &model.Tensors[i], &model.Roles[i]
 		if role.Kind == topology.Head {
 			head = true
 		}
-		if len(b.taken[t.Name]) > 0 || !mayBeLinear(t, role) {
+		if taken(t.Name) || !mayBeLinear(t, role) {
 			continue
 		}
 		if isStacked(role) {
-			b.stacks[expertsOf(t.Name)] = true
+			stacks[expertsOf(t.Name)] = true
 			names[expertsOf(t.Name)] = true
 			continue
 		}
@@ -35,7 +43,7 @@ func (b *planner) ignored() []string {
 	if !head {
 		names["lm_head"] = true
 	}
-	return slices.Sorted(maps.Keys(names))
+	return slices.Sorted(maps.Keys(names)), stacks
 }
 
 // mayBeLinear says whether a server may look for a quantized weight in the

@@ -81,7 +81,7 @@ type Text struct {
 // place is where the parts of a matrix stand.
 type place struct {
 	shard  int
-	fields []int32 // indices into the shard's tensors
+	fields []int32 // indices into the shard's tensors, in the order of the scheme's fields or of the unit's tensors
 }
 
 // fieldsOf are the tensors of a matrix.
@@ -217,14 +217,16 @@ func (b *planner) shards() error {
 	return nil
 }
 
-// shard lays one file out: wide elements first, then by name, as other writers
-// of the format do, which keeps every tensor aligned.
+// entry is a tensor that is to be laid out.
+type entry struct {
+	spec           checkpoint.Spec
+	source, matrix int
+	field          Field
+	part           int // of the matrix's tensors
+}
+
+// shard lists the tensors of one file and lays it out.
 func (b *planner) shard(i, from, to int) error {
-	type entry struct {
-		spec           checkpoint.Spec
-		source, matrix int
-		field          Field
-	}
 	var entries []entry
 	for t := from; t < to; t++ {
 		src := &b.ck.Tensors[t]
@@ -235,11 +237,17 @@ func (b *planner) shard(i, from, to int) error {
 		}
 		for _, m := range matrices {
 			s := b.storeOf(m)
-			for _, f := range s.scheme.fields(s.format, s.spec.Convention, int64(b.Matrices[m].Rows), int64(b.Matrices[m].Cols)) {
-				entries = append(entries, entry{spec: checkpoint.Spec{Name: b.Modules[m] + "." + f.suffix, DType: f.dtype, Shape: f.shape}, source: -1, matrix: m, field: f.kind})
+			for k, f := range s.scheme.fields(s.format, s.spec.Convention, int64(b.Matrices[m].Rows), int64(b.Matrices[m].Cols)) {
+				entries = append(entries, entry{spec: checkpoint.Spec{Name: b.Modules[m] + "." + f.suffix, DType: f.dtype, Shape: f.shape}, source: -1, matrix: m, field: f.kind, part: k})
 			}
 		}
 	}
+	return b.layOut(i, entries)
+}
+
+// layOut lays one file out: wide elements first, then by name, as other writers
+// of the format do, which keeps every tensor aligned.
+func (b *planner) layOut(i int, entries []entry) error {
 	slices.SortFunc(entries, func(x, y entry) int {
 		return cmp.Or(cmp.Compare(y.spec.DType.Bits(), x.spec.DType.Bits()), strings.Compare(x.spec.Name, y.spec.Name))
 	})
@@ -270,7 +278,10 @@ func (b *planner) shard(i, from, to int) error {
 			sh.matrix = append(sh.matrix, e.matrix)
 		}
 		pl.shard = i
-		pl.fields = append(pl.fields, int32(k))
+		for len(pl.fields) <= e.part {
+			pl.fields = append(pl.fields, -1)
+		}
+		pl.fields[e.part] = int32(k)
 	}
 	b.Shards[i] = sh
 	return nil

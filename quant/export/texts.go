@@ -30,6 +30,20 @@ func (b *planner) texts() error {
 		return err
 	}
 	b.Texts = extra
+	source := b.ck.Config
+	if source == nil {
+		source = []byte("{}\n")
+	}
+	config, err := checkpoint.SetMember(source, "quantization_config", quantization)
+	if err != nil {
+		return fmt.Errorf("%w %s: %s: %w", ErrSource, b.ck.Path, configName, err)
+	}
+	return b.finishTexts(config)
+}
+
+// finishTexts adds the index and the config to the texts, and lists the files that
+// the export shares with its source.
+func (b *planner) finishTexts(config []byte) error {
 	if len(b.Shards) > 1 || b.Shards[0].Name != singleName {
 		index, err := b.index()
 		if err != nil {
@@ -40,14 +54,6 @@ func (b *planner) texts() error {
 		for i := range b.Shards[0].Tensors {
 			b.WeightBytes += b.Shards[0].Tensors[i].Size
 		}
-	}
-	source := b.ck.Config
-	if source == nil {
-		source = []byte("{}\n")
-	}
-	config, err := checkpoint.SetMember(source, "quantization_config", quantization)
-	if err != nil {
-		return fmt.Errorf("%w %s: %s: %w", ErrSource, b.ck.Path, configName, err)
 	}
 	b.Texts = append(b.Texts, Text{configName, config})
 	side, err := b.ck.AllSide()

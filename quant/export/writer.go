@@ -115,8 +115,8 @@ func (w *Writer) Wanted(matrix int) bool {
 // the last rows of a shard it is finished in the background; an error of that
 // is returned by a later call. After an error nothing more is stored.
 func (w *Writer) Store(matrix, firstRow int, out *kernels.Output, global float32) error {
-	if matrix < 0 || matrix >= len(w.plan.places) {
-		return fmt.Errorf("matrix %d of %d: %w", matrix, len(w.plan.places), ErrMatrix)
+	if matrix < 0 || matrix >= len(w.plan.of) { // none where units are put
+		return fmt.Errorf("matrix %d of %d: %w", matrix, len(w.plan.of), ErrMatrix)
 	}
 	c, err := w.plan.newChunk(matrix, firstRow, out, global)
 	if err != nil {
