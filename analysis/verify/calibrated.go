@@ -7,7 +7,6 @@ import (
 
 	"quantscope/kernels"
 	"quantscope/quant/codes"
-	"quantscope/quant/method"
 )
 
 // Codes are what calibration chose, as package codes keeps it: matrices by name.
@@ -22,13 +21,14 @@ const CodesMissing = "codes-missing"
 
 // calibrated is how the modules of a calibrated variant are held against what is
 // known: no quantizer makes their codes again of the weights alone.
-func (r *run) calibrated(v method.Variant, jobs []*job, from string) found {
+func (r *run) calibrated(st statement, jobs []*job) found {
+	v, from := st.variant, st.from
 	f := found{spec: kernels.Spec{Format: v.Scheme, Method: kernels.Methods(v.Scheme)[0]}, variant: v.Name, calibrated: true}
 	if slices.Contains(kernels.Methods(v.Scheme), v.Spec.Method) { // it may have a rule of its own for second-level scales
 		f.spec.Method = v.Spec.Method
 	}
 	for i, s := range candidates(jobs[0].module) {
-		if i == 0 || s.Convention.String() == r.layout.Receipt.Convention {
+		if i == 0 || s.Convention.String() == st.convention {
 			f.spec.Convention = s.Convention
 		}
 	}

@@ -86,7 +86,7 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 	if err != nil {
 		return w.unreadable(ctx, j, err)
 	}
-	f := w.specs[family(j.module)]
+	f := w.specs[j.family]
 	if f.calibrated {
 		return w.checkCalibrated(ctx, i, j, f, global)
 	}

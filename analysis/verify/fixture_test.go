@@ -191,7 +191,6 @@ func exportTo(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, di
 // exportAs is exportTo by any convention, from sources of any type.
 func exportAs(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, dir, targets string, v method.Variant, layout string, globals export.Globals) exported {
 	t.Helper()
-	out := exported{ck: ck, model: model, dir: dir, taps: map[string]kernels.Tap{}}
 	sel, err := recipe.Select(model, targets)
 	if err != nil {
 		t.Fatal(err)
@@ -200,6 +199,13 @@ func exportAs(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, di
 	if err != nil {
 		t.Fatal(err)
 	}
+	return exportPlan(t, ck, model, dir, plan)
+}
+
+// exportPlan quantizes and writes what a plan says.
+func exportPlan(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, dir string, plan *export.Plan) exported {
+	t.Helper()
+	out := exported{ck: ck, model: model, dir: dir, taps: map[string]kernels.Tap{}}
 	w, err := export.Create(t.Context(), plan, dir, export.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +230,7 @@ func exportAs(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, di
 		}
 	}
 	for i, m := range data {
-		pass, err := set.Begin(plan.Spec, m.Element, m.Rows, m.Cols, amax[i])
+		pass, err := set.Begin(plan.SpecOf(i), m.Element, m.Rows, m.Cols, amax[i])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -136,7 +136,7 @@ func (r *run) amaxOf(ctx context.Context, j *job, spec kernels.Spec, global floa
 // specsOf are the ways in which a module may have been made.
 func (r *run) specsOf(i int) []kernels.Spec {
 	m := r.jobs[i].module
-	if f := r.specs[family(m)]; f.known || f.calibrated {
+	if f := r.specs[r.jobs[i].family]; f.known || f.calibrated {
 		return []kernels.Spec{f.spec}
 	}
 	return candidates(m)

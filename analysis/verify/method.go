@@ -39,7 +39,8 @@ const (
 // the output's config says, or by trying what is known on a sample.
 func (r *run) method(ctx context.Context) error {
 	r.specs = map[string]found{}
-	named, from, err := r.named()
+	said := r.assign()
+	named, err := r.named()
 	if err != nil {
 		return err
 	}
@@ -50,27 +51,30 @@ func (r *run) method(ctx context.Context) error {
 		if j.module == nil {
 			continue
 		}
-		k := family(j.module)
+		k := j.family
 		if samples[k] == nil {
 			families = append(families, k)
 		}
 		samples[k] = append(samples[k], j)
 	}
-	if from == "options" && len(families) > 0 && !slices.ContainsFunc(families, func(k string) bool { return samples[k][0].module.Spec.Format == named.Scheme }) {
-		return fmt.Errorf("variant %s: nothing in %s is stored as %s: %w", named.Name, r.rep.Output, named.Scheme, ErrVariant)
+	if v := named.variant; named.from == "options" && len(families) > 0 && !slices.ContainsFunc(families, func(k string) bool { return samples[k][0].module.Spec.Format == v.Scheme }) {
+		return fmt.Errorf("variant %s: nothing in %s is stored as %s: %w", v.Name, r.rep.Output, v.Scheme, ErrVariant)
 	}
 	for _, k := range families {
 		jobs := spread(samples[k], sampleModules)
 		specs := candidates(jobs[0].module)
-		stated := named.Name != "" && named.Scheme == jobs[0].module.Spec.Format
-		if stated && named.Calibrated() {
-			f := r.calibrated(named, jobs, from)
+		st, stated := said[k]
+		if !stated && !r.mixture() && named.variant.Name != "" && named.variant.Scheme == jobs[0].module.Spec.Format {
+			st, stated = named, true
+		}
+		if stated && st.variant.Calibrated() {
+			f := r.calibrated(st, jobs)
 			r.specs[k] = f
 			r.rep.Variant, r.rep.Convention = addWord(r.rep.Variant, f.variant), addWord(r.rep.Convention, f.spec.Convention.String())
 			continue
 		}
 		if stated {
-			specs = slices.DeleteFunc(specs, func(s kernels.Spec) bool { return !r.states(s, named) })
+			specs = slices.DeleteFunc(specs, func(s kernels.Spec) bool { return !st.states(s) })
 		}
 		best, t, err := r.infer(ctx, jobs, specs)
 		if err != nil {
@@ -81,7 +85,7 @@ func (r *run) method(ctx context.Context) error {
 		case !f.known:
 			r.note("%s: nothing that is known here makes it of the source (the nearest, %s, %.4g %% of a sample), so that its codes were held against the nearest ones only", k, specText(best), 100*t.share())
 		case stated:
-			f.variant, r.rep.From = named.Name, from
+			f.variant, r.rep.From = st.variant.Name, st.from
 		default:
 			f.variant, r.rep.From = variantOf(best), "found"
 		}
@@ -115,6 +119,9 @@ func (r *run) chooseRecords() error {
 	}
 	has := r.Session.Variants()
 	r.recorded = r.rep.Variant
+	if r.mixture() {
+		r.recorded = r.layout.Receipt.Variant
+	}
 	if len(has) == 1 && (r.recorded == "" || strings.Contains(r.recorded, ",")) {
 		r.recorded = has[0]
 	}
@@ -125,13 +132,17 @@ func (r *run) chooseRecords() error {
 		}
 		return fmt.Errorf("%w: has no records of %s (it has: %s)", ErrSession, what, strings.Join(has, ", "))
 	}
+	r.recipes()
 	return nil
 }
 
 // named is the variant that is stated, and who states it; without one its name
 // is "".
-func (r *run) named() (v method.Variant, from string, err error) {
+func (r *run) named() (statement, error) {
 	name, from := r.Variant, "options"
+	if r.mixture() {
+		return statement{}, nil
+	}
 	if name == "" {
 		name, from = r.layout.Receipt.Variant, "config"
 	}
@@ -139,21 +150,20 @@ func (r *run) named() (v method.Variant, from string, err error) {
 		name, from = r.Session.Variants()[0], "session"
 	}
 	if name == "" {
-		return v, "", nil
+		return statement{}, nil
 	}
-	v, err = method.Parse(name)
+	v, err := method.Parse(name)
 	if err != nil && from != "options" {
 		r.note("the %s names the variant %q, which is not known here", from, name)
-		return method.Variant{}, "", nil
+		return statement{}, nil
 	}
-	return v, from, err
+	return statement{v, from, r.layout.Receipt.Convention}, err
 }
 
 // states says whether a way of making modules is what was stated: the variant's
 // method, and the convention where the config has one.
-func (r *run) states(s kernels.Spec, v method.Variant) bool {
-	c := r.layout.Receipt.Convention
-	return s.Method == v.Spec.Method && (c == "" || c == s.Convention.String())
+func (st *statement) states(s kernels.Spec) bool {
+	return s.Method == st.variant.Spec.Method && (st.convention == "" || st.convention == s.Convention.String())
 }
 
 // spread takes n of a list, evenly.

@@ -28,6 +28,7 @@ type job struct {
 	module *layout.Module
 	matrix topology.Matrix    // of the source
 	tensor *checkpoint.Tensor // that the matrix is in
+	family string             // of modules that were made alike
 
 	bytes int64
 }

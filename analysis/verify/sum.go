@@ -11,6 +11,7 @@ func hex16(sum uint64) string { return fmt.Sprintf("%016x", sum) }
 // figures sums up what the workers found.
 func (r *run) figures() {
 	r.untouchedTotals()
+	r.grouped()
 	rep := r.rep
 	rep.CosMin = 1
 	for i := range r.sums.measured {

@@ -111,6 +111,11 @@ type Report struct {
 	Calibrated bool   `json:"calibrated,omitempty"` // that variant is, so that nothing makes its codes again of the weights
 	Convention string `json:"convention"`           // whose arithmetic that was; "" for none
 
+	// Of a mixture: the recipe that it was made by, and what of it was made alike.
+	Recipe       string  `json:"recipe,omitempty"`
+	RecipeSHA256 string  `json:"recipe_sha256,omitempty"`
+	Groups       []Group `json:"groups,omitempty"`
+
 	UntouchedTensors   int    `json:"untouched_tensors"`   // compared
 	UntouchedIdentical int    `json:"untouched_identical"` // of those
 	UntouchedBytes     int64  `json:"untouched_bytes"`

@@ -173,6 +173,26 @@ func (r *sessionRecords) Record(ctx context.Context, variant, matrix string) (ke
 	return tap, err == nil, err
 }
 
+// Recipe is the recipe that a variant follows.
+func (r *sessionRecords) Recipe(variant string) (name, sha256 string, ok bool) {
+	f := r.state.RecipeOf(r.state.VariantByName(variant))
+	if f == nil {
+		return "", "", false
+	}
+	return f.Name, f.SHA256, true
+}
+
+// How is how a variant made a matrix.
+func (r *sessionRecords) How(variant, matrix string) (string, bool) {
+	v := r.state.VariantByName(variant)
+	t, ok := r.tensors[matrix]
+	if v < 0 || !ok {
+		return "", false
+	}
+	how, quantized := r.state.How(v, t)
+	return how.Plain(), quantized
+}
+
 // verifyProgress prints how far a comparison is.
 type verifyProgress struct {
 	*progress
@@ -240,6 +260,13 @@ func printVerified(std streams, rep *verify.Report) error {
 		default:
 			t.line("calibrated  %s", by)
 		}
+	}
+	if rep.Recipe != "" {
+		var groups []string
+		for _, g := range rep.Groups {
+			groups = append(groups, fmt.Sprintf("%s %d of %d", views.Clean(g.Variant), g.Reproduced, g.Modules))
+		}
+		t.line("recipe      %s (sha256 %.12s): %s", views.Clean(rep.Recipe), rep.RecipeSHA256, strings.Join(groups, ", "))
 	}
 	if rep.QuantizedCompensated > 0 {
 		t.line("compensated %d equal to that bit for bit, moved to the second-level scale of what is fused with it", rep.QuantizedCompensated)
