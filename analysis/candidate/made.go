@@ -82,9 +82,9 @@ type choice struct {
 	digest string       // of those
 }
 
-// newMade plans what is made. Matrices that servers fuse and that are made by one
-// variant share their second-level scale where globals says so, as exports have it
-// by default.
+// newMade plans what is made. Matrices that servers fuse and that are stored in one
+// scheme share their second-level scale where globals says so, whatever the method,
+// as exports have it by default.
 func newMade(choices []choice, globals export.Globals, b *budget, o Options) *made {
 	mem := o.Mem
 	if mem == 0 {
@@ -92,7 +92,7 @@ func newMade(choices []choice, globals export.Globals, b *budget, o Options) *ma
 	}
 	b.allow(mem)
 	m := &made{set: o.set(), threads: o.Threads, jobs: map[model.Place]*job{}, layers: map[int]bool{}, budget: b}
-	byVariant := map[string][]topology.Matrix{}
+	byKind := map[string][]topology.Matrix{}
 	var order []string
 	for _, c := range choices {
 		at := placeOf(c.m.Role)
@@ -103,13 +103,14 @@ func newMade(choices []choice, globals export.Globals, b *budget, o Options) *ma
 		if c.from != nil || globals == export.PerTensor || !export.SharesGlobal(c.v.Scheme) {
 			continue
 		}
-		if len(byVariant[c.v.Name]) == 0 {
-			order = append(order, c.v.Name)
+		kind := fmt.Sprint(c.v.Scheme, " ", c.v.Spec.Convention)
+		if len(byKind[kind]) == 0 {
+			order = append(order, kind)
 		}
-		byVariant[c.v.Name] = append(byVariant[c.v.Name], c.m)
+		byKind[kind] = append(byKind[kind], c.m)
 	}
-	for _, name := range order {
-		list := byVariant[name]
+	for _, kind := range order {
+		list := byKind[kind]
 		for _, group := range export.SharedGroups(list) {
 			f := &fused{}
 			for _, i := range group {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/codes"
 	"quantscope/quant/demo"
 	"quantscope/quant/method"
+	"quantscope/quant/recipe"
 	"quantscope/quant/tokenizer"
 )
 
@@ -19,7 +21,7 @@ import (
 var ErrSpec = errors.New("candidate")
 
 // forms are what a SPEC may be.
-const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, FILE.qscope, a folder of a checkpoint or of codes, FILE.safetensors, FILE.gguf, demo"
+const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, recipe:NAME, FILE.qscope, a folder of a checkpoint or of codes, FILE.safetensors, FILE.gguf, demo"
 
 // Parse opens what a SPEC names, against the reference ref:
 //
@@ -29,6 +31,7 @@ const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, 
 //	                  (all linear maps of the decoder layers), all (and head and embedding) or patterns;
 //	                  a calibrated one, int4-g128+gptq, is what Options.Calibrate makes or finds
 //	FILE.yaml         a recipe, made on the fly
+//	[recipe:]NAME     a built-in recipe, the same way; one that is called as a variant is stands with recipe:
 //	FILE.qscope       the newest whole export of a session
 //	FOLDER            of a checkpoint, or of the codes that calibration of ref chose
 //	FILE.safetensors, FILE.gguf
@@ -62,6 +65,12 @@ func exists(path string) bool {
 }
 
 func parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candidate, error) {
+	if name, ok := strings.CutPrefix(spec, "recipe:"); ok {
+		if exists(name) {
+			return parseRecipe(ref, name, o)
+		}
+		return builtinRecipe(ref, name, o)
+	}
 	switch {
 	case spec == "":
 		return nil, fmt.Errorf("%w: an empty spec (known forms: %s)", ErrSpec, forms)
@@ -93,6 +102,8 @@ func parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candid
 		return openCodes(ctx, ref, spec, o)
 	case exists(spec):
 		return openBeside(ctx, ref, spec, o)
+	case slices.Contains(recipe.Builtins(), spec):
+		return builtinRecipe(ref, spec, o)
 	case strings.ContainsAny(name, `/\`):
 		return nil, &checkpoint.FileError{File: spec, Reason: "there is no such file or folder", Err: os.ErrNotExist}
 	}

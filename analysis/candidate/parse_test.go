@@ -226,6 +226,24 @@ exemptions: ["*layers.3.self_attn.q_proj*"]
 		p := needOf(t, ref, place).Place
 		sameBits(t, place, values(t, s, p), values(t, source(t, from), p))
 	}
+	// Built-in ones by their names; one that is called as a variant is by recipe: alone.
+	for spec, want := range map[string]string{"mixed-nvfp4-fp8": "fp8-channel, nvfp4", "recipe:moe-nvfp4": "nvfp4", "recipe:int4-g128": "int4-g128", "recipe:" + path: "fp8, nvfp4+mse"} {
+		if c := mustParse(t, ref, spec, Options{}); c.Kind != Recipe || c.Effective != want || c.Label != spec {
+			t.Errorf("%s: %+v", spec, c)
+		}
+	}
+	if c := mustParse(t, ref, "int4-g128", Options{}); c.Kind != Variant {
+		t.Errorf("%+v", c)
+	}
+	if _, err := Parse(t.Context(), ref, "recipe:none-such", Options{}); !errors.Is(err, ErrSpec) || !errors.Is(err, recipe.ErrBuiltin) || !strings.Contains(err.Error(), "moe-nvfp4") {
+		t.Errorf("an unknown one: %v", err)
+	}
+	// Matrices that servers fuse share a second-level scale whatever the methods are.
+	mixed := mustParse(t, ref, write("groups:\n  - {targets: [\"*experts*gate_proj*\"], scheme: nvfp4}\n  - {targets: [\"*experts*up_proj*\"], scheme: nvfp4, methods: [mse]}\n"), Options{})
+	for place, from := range map[string]string{"layer 1 expert 4 gate": "nvfp4", "layer 1 expert 4 up": "nvfp4+mse"} {
+		p := needOf(t, ref, place).Place
+		sameBits(t, place, values(t, source(t, mixed), p), values(t, source(t, mustParse(t, ref, from, Options{})), p))
+	}
 	for name, bad := range map[string][2]string{
 		"overlap":   {"groups:\n  - {targets: [\"*experts*\"], scheme: nvfp4}\n  - {targets: [\"*up_proj*\"], scheme: fp8}\n", "both match"},
 		"no match":  {"groups:\n  - {targets: [\"*nothing*\"], scheme: nvfp4}\n", "match nothing"},

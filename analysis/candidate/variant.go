@@ -130,11 +130,9 @@ func parseRecipe(ref *Candidate, path string, o Options) (*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	variants := map[string]method.Variant{}
 	f, err := recipe.ParseFile(text, path, func(scheme string, methods []string) error {
 		g := recipe.Group{Scheme: scheme, Methods: methods}
 		v, err := method.Parse(g.Variant())
-		variants[g.Variant()] = v
 		if err == nil && v.Calibrated() {
 			err = errors.New(v.Name + " is calibrated, and recipes are made on the fly: name the folder of codes that quantize leaves")
 		}
@@ -143,7 +141,33 @@ func parseRecipe(ref *Candidate, path string, o Options) (*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
+	return makeRecipe(ref, f, path, o)
+}
+
+// builtinRecipe is a recipe that comes with the program, made on the fly from the
+// reference.
+func builtinRecipe(ref *Candidate, name string, o Options) (*Candidate, error) {
+	if ref.Topology == nil || ref.Arch == nil {
+		return nil, fmt.Errorf("%w recipe:%s: the reference %s has no topology to choose targets from", ErrSpec, name, ref.Label)
+	}
+	f, err := recipe.Builtin(name, ref.Topology)
+	if err != nil {
+		return nil, fmt.Errorf("%w recipe:%s: %w", ErrSpec, name, err)
+	}
+	return makeRecipe(ref, f, "recipe:"+name, o)
+}
+
+// makeRecipe is a recipe made on the fly. path names it in errors.
+func makeRecipe(ref *Candidate, f *recipe.File, path string, o Options) (*Candidate, error) {
 	top := ref.Topology
+	variants := make([]method.Variant, len(f.Groups))
+	for g := range f.Groups {
+		v, err := method.Parse(f.Groups[g].Variant())
+		if err != nil {
+			return nil, fmt.Errorf("%w %s: %w", ErrSpec, path, err)
+		}
+		variants[g] = v
+	}
 	r, err := f.Resolve(top.Matrices)
 	if err == nil {
 		err = r.Err()
@@ -159,7 +183,7 @@ func parseRecipe(ref *Candidate, path string, o Options) (*Candidate, error) {
 			continue
 		}
 		m := top.Matrices[i]
-		v := variants[f.Groups[g].Variant()]
+		v := variants[g]
 		if d := top.Tensors[top.MatrixTensor[i]].DType; !quantizable(d) {
 			left = append(left, Fallback{m.Name, v.Name, strings.ToLower(d), fmt.Sprintf("stored as %s; BF16, F16 and F32 can be quantized", d), int64(m.Rows) * int64(m.Cols)})
 			continue
