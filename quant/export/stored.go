@@ -52,3 +52,13 @@ func StoredBytes(layout string, spec kernels.Spec, rows, cols int) (int64, error
 	}
 	return total, nil
 }
+
+// Together says whether a layout can say these formats in one checkpoint: nil, or an
+// error that wraps ErrLayout.
+func Together(layout string, formats []string) error {
+	stores := make([]stored, len(formats))
+	for i, f := range formats {
+		stores[i].format.Name = f
+	}
+	return sayable(layout, stores)
+}

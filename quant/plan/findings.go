@@ -72,7 +72,7 @@ var findings = []Kind{
 	{ServerSplit, Error, "matrices that servers fuse into one are in different schemes"},
 	{ServerKept, Warning, "of matrices that servers fuse into one some keep the source's bytes"},
 	{LayoutScheme, Error, "the layout cannot say a scheme"},
-	{LayoutMixed, Error, "the layout can say one scheme, and the recipe has more"},
+	{LayoutMixed, Error, "the layout cannot say the schemes of the recipe in one checkpoint"},
 	{RowBlocks, Error, "the rows of a matrix are no whole number of the scheme's blocks; a warning where the layout stores them all the same"},
 	{RankBlocks, Warning, "divided over the ranks, rows are no whole number of blocks"},
 	{RankHeads, Warning, "attention heads cannot be divided by the ranks"},

@@ -184,6 +184,9 @@ var (
 // wrong with the recipe is in Findings.
 func New(ck *checkpoint.Checkpoint, model *topology.Model, f *recipe.File, o Options) (*Plan, error) {
 	p := &planner{Plan: &Plan{Checkpoint: ck.Path, Identity: ck.Identity().String()}, model: model, file: f, o: o}
+	if err := p.options(); err != nil {
+		return nil, err
+	}
 	if err := p.run(); err != nil {
 		return nil, fmt.Errorf("%s: %w", ck.Path, err)
 	}
@@ -193,6 +196,9 @@ func New(ck *checkpoint.Checkpoint, model *topology.Model, f *recipe.File, o Opt
 // Resolve is New for a model without a checkpoint: names, shapes and a config.
 func Resolve(model *topology.Model, f *recipe.File, o Options) (*Plan, error) {
 	p := &planner{Plan: &Plan{}, model: model, file: f, o: o}
+	if err := p.options(); err != nil {
+		return nil, err
+	}
 	if err := p.run(); err != nil {
 		return nil, err
 	}
@@ -253,7 +259,7 @@ const (
 
 func (p *planner) run() error {
 	p.Findings = []Finding{}
-	for _, step := range []func() error{p.options, p.sizes, p.resolve, p.shares, p.experts} {
+	for _, step := range []func() error{p.sizes, p.resolve, p.shares, p.experts} {
 		if err := step(); err != nil {
 			return err
 		}

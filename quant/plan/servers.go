@@ -59,13 +59,10 @@ func (p *planner) checkFused() {
 // checkShapes reports schemes that the layout cannot say, and rows that are no whole
 // number of a scheme's blocks.
 func (p *planner) checkShapes() {
-	var schemes []string
+	var schemes []string // that the layout can say by themselves
 	for g := range p.Groups {
 		if p.Groups[g].Matrices == 0 {
 			continue
-		}
-		if s := p.formats[g].Name; !slices.Contains(schemes, s) {
-			schemes = append(schemes, s)
 		}
 		if p.o.Layout != "" && !slices.Contains(export.Formats(p.o.Layout), p.formats[g].Name) {
 			p.find(Finding{ID: LayoutScheme, Where: fmt.Sprintf("groups[%d]", g),
@@ -73,11 +70,16 @@ func (p *planner) checkShapes() {
 				Fix:     "another layout, or another scheme"})
 			continue
 		}
+		if s := p.formats[g].Name; !slices.Contains(schemes, s) {
+			schemes = append(schemes, s)
+		}
 		p.checkBlocks(g)
 	}
-	if len(schemes) > 1 && p.o.Layout == export.Own {
-		p.find(Finding{ID: LayoutMixed, Message: fmt.Sprintf("layout %s says one scheme a checkpoint, and the recipe stores %s", p.o.Layout, strings.Join(schemes, ", ")),
-			Fix: "compressed-tensors and modelopt can say more than one"})
+	if p.o.Layout == "" {
+		return
+	}
+	if err := export.Together(p.o.Layout, schemes); err != nil {
+		p.find(Finding{ID: LayoutMixed, Message: strings.TrimSpace(err.Error()), Fix: "another layout, or schemes that this one can say in one checkpoint"})
 	}
 }
 
