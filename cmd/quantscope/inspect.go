@@ -7,22 +7,36 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"quantscope/quant/demo"
+	"quantscope/quant/gguf"
+	"quantscope/quant/ggufmake"
 	"quantscope/quant/inspect"
 	"quantscope/views"
 )
 
 func newInspect(std streams) *cobra.Command {
 	var asJSON, list bool
-	var tensor string
+	var tensor, blocks string
 	cmd := &cobra.Command{
 		Use:   "inspect CHECKPOINT",
 		Short: "Structure, sizes, memory and findings, from headers only",
 		Long: `inspect reads the headers of a checkpoint and says what it is: layers, experts,
 dtypes, what would be quantized, what it needs in memory as it is and in other
 formats, and what is odd about it. --tensors lists every tensor. --tensor NAME
-reads that one tensor and says what it holds.`,
+reads that one tensor and says what it holds. Of a GGUF file, or any part of a split
+one, it also says the metadata, what types the weights have, and what a token takes
+in the cache of keys and values.`,
+		Example: `  quantscope inspect ./Qwen3-30B-A3B
+  quantscope inspect model-Q4_K_M.gguf --json
+  quantscope inspect demo --tensor lm_head.weight`,
 		Args: exactly(1, "inspect takes one checkpoint: a folder, a file or demo"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] != demo.Label && ggufmake.IsGGUF(args[0]) {
+				return inspectGGUF(cmd.Context(), std, args[0], blocks, tensor, list, asJSON)
+			}
+			if blocks != "" {
+				return usage(fmt.Errorf("--gguf-blocks is for GGUF files, and %s is none", args[0]))
+			}
 			if tensor != "" {
 				return inspectTensor(cmd.Context(), std, args[0], tensor, asJSON)
 			}
@@ -33,6 +47,7 @@ reads that one tensor and says what it holds.`,
 	fl.BoolVar(&asJSON, "json", false, "print one JSON document")
 	fl.BoolVar(&list, "tensors", false, "list every tensor")
 	fl.StringVar(&tensor, "tensor", "", "read one tensor and say what it holds")
+	fl.StringVar(&blocks, "gguf-blocks", "", "how numbers in the blocks of a big-endian file stand, where they do not tell: "+gguf.BlockOrders())
 	return cmd
 }
 
@@ -132,6 +147,11 @@ func inspectTensor(ctx context.Context, std streams, path, name string, asJSON b
 			v.Kind = m.Roles[i].Kind.String()
 		}
 	}
+	return printValues(std, v, asJSON)
+}
+
+// printValues says what a tensor holds.
+func printValues(std streams, v *inspect.Values, asJSON bool) error {
 	if asJSON {
 		return printJSON(std.out, v)
 	}

@@ -69,11 +69,16 @@ func ReadValues(ctx context.Context, c *checkpoint.Checkpoint, name string) (*Va
 			v.take(float64(x), at+int64(i), &s)
 		}
 	}
+	v.summarize(&s)
+	return v, nil
+}
+
+// summarize takes over what is known of the finite elements.
+func (v *Values) summarize(s *moments) {
 	if s.n > 0 {
 		mean, std := s.mean, math.Sqrt(s.m2/float64(s.n))
 		v.Min, v.Max, v.Mean, v.Std = &s.min, &s.max, &mean, &std
 	}
-	return v, nil
 }
 
 func (v *Values) take(x float64, at int64, s *moments) {
