@@ -60,7 +60,7 @@ func (k *ggufScratch) bestFP4(scales []float32, x, w []float32) (best int) {
 // searchGGUFMXFP4 takes the best of the usual exponent and its neighbours.
 func searchGGUFMXFP4(k *ggufScratch, dst []byte, x, w []float32) bool {
 	e := exponentE8M0(largest(x))
-	if e == 0 {
+	if e == 0 || e == 252 { // one more, and the largest value would be infinite
 		return encodeGGUFMXFP4(dst, x)
 	}
 	scales := [3]float32{E8M0ToF32(byte(e)), E8M0ToF32(byte(e + 1)), E8M0ToF32(byte(e - 1))}

@@ -55,6 +55,9 @@ func (k *ggufScratch) normal(importance []float32) []float32 {
 	return k.weights[:len(importance)]
 }
 
+// rounds is how often parameters and codes are fitted to each other at most.
+const rounds = 5
+
 // f16Step is the least positive f16. Blocks without a value of half of it are 0.
 const f16Step = 0x1p-24
 
@@ -74,7 +77,8 @@ func (k *ggufScratch) try(n int, scale, min float64) int {
 type grid struct {
 	low, high float32
 	levels    *gridLevels
-	starts    []start // what the utmost value of a block is tried as
+	end       float64 // what the utmost value of a block is without a search
+	starts    []start // what it is tried as
 }
 
 // start is a number and one over it.
@@ -122,10 +126,10 @@ func steps(a, b float64, n int) []float64 {
 
 // Grids of the types. Scales may be negative, so the utmost value is tried at either end.
 var (
-	grid4    = &grid{low: -8, high: 7, starts: starts(steps(-9, -6.5, 11), steps(6.5, 8, 7))}
-	grid5    = &grid{low: -16, high: 15, starts: starts(steps(-17.25, -14.5, 12), steps(14.5, 16.25, 8))}
-	grid6    = &grid{low: -32, high: 31, starts: starts(steps(-33.2, -30.2, 7), steps(30.6, 32, 3))}
-	gridIQ4  = &grid{levels: levelsIQ4, starts: starts(steps(-136, -112, 7), steps(98, 122, 7))}
+	grid4    = &grid{low: -8, high: 7, end: -8, starts: starts(steps(-9, -6.5, 11), steps(6.5, 8, 7))}
+	grid5    = &grid{low: -16, high: 15, end: -16, starts: starts(steps(-17.25, -14.5, 12), steps(14.5, 16.25, 8))}
+	grid6    = &grid{low: -32, high: 31, end: -32, starts: starts(steps(-33.2, -30.2, 7), steps(30.6, 32, 3))}
+	gridIQ4  = &grid{levels: levelsIQ4, end: -127, starts: starts(steps(-136, -112, 7), steps(98, 122, 7))}
 	gridE2M1 = &grid{levels: levelsE2M1}
 	grid0_4  = &grid{low: 0, high: 15}
 	grid0_5  = &grid{low: 0, high: 31}
@@ -150,6 +154,14 @@ func (k *ggufScratch) bestScale(g *grid, x, w []float32, most float64) (scale, l
 	return scale, least, curve
 }
 
+// zeroLoss is the error of a block or group of zeros.
+func zeroLoss(x, w []float32) (sum float64) {
+	for i, v := range x {
+		sum += float64(float64(w[i]) * float64(v) * float64(v))
+	}
+	return sum
+}
+
 // oneScale quantizes a block that has a single f16 scale: d and codes from 0 on. It
 // says whether the scale can be stored.
 func (k *ggufScratch) oneScale(g *grid, codes []byte, x, w []float32) (d float64, ok bool) {
@@ -158,27 +170,34 @@ func (k *ggufScratch) oneScale(g *grid, codes []byte, x, w []float32) (d float64
 		g.codes(codes, x, gridTry{})
 		return 0, true
 	}
-	next, _, _ := k.bestScale(g, x, w, most)
+	searched, _, _ := k.bestScale(g, x, w, most)
 	least := math.Inf(1)
-	for range 6 {
-		stored, finite := asHalf(next)
-		if !finite {
-			break
+	for _, next := range [2]float64{searched, most / g.end} {
+		for range rounds {
+			stored, finite := asHalf(next)
+			if !finite {
+				break
+			}
+			if stored == 0 {
+				stored = math.Copysign(f16Step, next)
+			}
+			k.try(0, stored, 0)
+			k.sum(g, 1, x, w)
+			e := k.sums[0].loss(stored)
+			if e >= least {
+				break
+			}
+			d, least, ok = stored, e, true
+			change, _ := k.sums[0].fitScale()
+			next = stored * (1 + change)
 		}
-		if stored == 0 {
-			stored = math.Copysign(f16Step, next)
-		}
-		k.try(0, stored, 0)
-		k.sum(g, 1, x, w)
-		e := k.sums[0].loss(stored)
-		if e >= least {
-			break
-		}
-		d, least, ok = stored, e, true
-		change, _ := k.sums[0].fitScale()
-		next = stored * (1 + change)
 	}
-	if ok {
+	switch {
+	case !ok:
+	case zeroLoss(x, w) < least: // about f16's least step; not every grid has a zero
+		d = 0
+		g.codes(codes, x, gridTry{})
+	default:
 		k.try(0, d, 0)
 		g.codes(codes, x, k.tries[0])
 	}
@@ -215,7 +234,7 @@ func (k *ggufScratch) oneScaleMin(g *grid, codes []byte, x, w []float32) (d, m f
 	}
 	least = math.Inf(1)
 	settle := func(s, min float64) {
-		for range 6 {
+		for range rounds {
 			sd, fine := asHalf(s)
 			sm, fineMin := asHalf(min)
 			if !fine || !fineMin {

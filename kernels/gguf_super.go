@@ -15,26 +15,20 @@ type superChoice struct{ scale, min int }
 // superGroup is a group of a block: what would suit it best, and what it has.
 type superGroup struct {
 	superChoice
-	scaleWish, minWish float64 // without rounding
-	curve, lean        float64 // Σw·l² and Σw·l at the wish
-	weight             float64 // Σw
-	zero               float64 // the error of a group of zeros
-	sums               gridSums
-	loss               float64 // of what it has
+	scaleWish, minWish   float64 // without rounding
+	plainScale, plainMin float64 // the wishes without a search
+	curve, lean          float64 // Σw·l² and Σw·l at the wish
+	weight               float64 // Σw
+	zero                 float64 // the error of a group of zeros
+	sums                 gridSums
+	loss                 float64 // of what it has
 }
-
-// rounds is how often parameters and codes are fitted to each other at most.
-const rounds = 4
 
 // units are the f16 that scales may be multiples of, tried in turn: the largest wish
 // as so many.
 func units(list []float64, most float64, ends []float64) []float64 {
 	for _, at := range ends {
-		u, ok := asHalf(most / at)
-		if u == 0 {
-			u = math.Copysign(f16Step, most/at)
-		}
-		if ok {
+		if u, ok := halfUnit(most / at); ok {
 			list = append(list, u)
 		}
 	}
@@ -75,43 +69,83 @@ var (
 // whether the unit can be stored.
 func (k *ggufScratch) signed(t *signedType, codes *[256]byte, x, w []float32) (d float64, ok bool) {
 	b := &k.super
-	var most float64
+	var most, plain float64
 	for j := range t.groups {
 		g := &b.groups[j]
 		xs, ws := x[j*t.size:(j+1)*t.size], w[j*t.size:(j+1)*t.size]
-		*g = superGroup{}
-		for i, v := range xs {
-			g.zero += float64(float64(ws[i]) * float64(v) * float64(v))
-		}
+		*g = superGroup{zero: zeroLoss(xs, ws)}
 		if u := float64(utmost(xs)); math.Abs(u) >= f16Step/2 {
+			g.plainScale = u / t.grid.end
 			g.scaleWish, _, g.curve = k.bestScale(t.grid, xs, ws, u)
 		}
-		if math.Abs(g.scaleWish) > math.Abs(most) {
-			most = g.scaleWish
-		}
+		most, plain = further(most, g.scaleWish), further(plain, g.plainScale)
 	}
+	b.saved = [16]superChoice{}
 	if most == 0 {
 		clear(codes[:])
-		for j := range b.saved {
-			b.saved[j] = superChoice{}
-		}
 		return 0, true
 	}
-	next := b.signedUnit(t, most)
 	least := math.Inf(1)
+	d, ok = k.settleSigned(t, b.signedUnit(t, most), &least, x, w)
+	// Where the search has lost to the plain start, it starts there.
+	if unit, finite := halfUnit(plain / float64(t.low)); finite {
+		for j := range t.groups {
+			b.groups[j].scaleWish = b.groups[j].plainScale
+		}
+		if k.signedLoss(t, unit, 0, x, w) < least {
+			if better, found := k.settleSigned(t, unit, &least, x, w); found {
+				d, ok = better, true
+			}
+		}
+	}
+	if !ok {
+		return 0, false
+	}
+	for j := range t.groups {
+		try := gridTry{}
+		if s := b.saved[j].scale; s != 0 {
+			try.inverse = float32(1 / (d * float64(s)))
+		}
+		t.grid.codes(codes[j*t.size:(j+1)*t.size], x[j*t.size:(j+1)*t.size], try)
+	}
+	return d, true
+}
+
+// further is the one of the larger magnitude.
+func further(a, b float64) float64 {
+	if math.Abs(b) > math.Abs(a) {
+		return b
+	}
+	return a
+}
+
+// halfUnit is u as an f16 that is not 0, and whether there is one.
+func halfUnit(u float64) (float64, bool) {
+	stored, finite := asHalf(u)
+	if stored == 0 {
+		stored = math.Copysign(f16Step, u)
+	}
+	return stored, finite
+}
+
+// settleSigned fits unit, choices and codes to each other until that is no longer
+// better than least, saves the best choices and returns their unit.
+func (k *ggufScratch) settleSigned(t *signedType, next float64, least *float64, x, w []float32) (d float64, ok bool) {
+	b := &k.super
 	for range rounds {
-		unit, finite := asHalf(next)
+		unit, finite := halfUnit(next)
 		if !finite {
 			break
 		}
-		if unit == 0 {
-			unit = math.Copysign(f16Step, next)
+		sum := k.signedLoss(t, unit, 1, x, w)
+		if !(sum < *least) {
+			break
 		}
-		var sum, up, down float64
+		d, *least, ok = unit, sum, true
+		var up, down float64
 		for j := range t.groups {
 			g := &b.groups[j]
-			k.signedGroup(t, g, unit, x[j*t.size:(j+1)*t.size], w[j*t.size:(j+1)*t.size])
-			sum += g.loss
+			b.saved[j] = g.superChoice
 			s := unit * float64(g.scale)
 			up += float64(s * s * float64(g.sums.rl))
 			down += float64(s * s * float64(g.sums.ll))
@@ -119,26 +153,10 @@ func (k *ggufScratch) signed(t *signedType, codes *[256]byte, x, w []float32) (d
 				g.scaleWish = s * (1 + change)
 			}
 		}
-		if sum >= least {
-			break
-		}
-		d, least, ok = unit, sum, true
-		for j := range t.groups {
-			b.saved[j] = b.groups[j].superChoice
-		}
 		if down == 0 {
 			break
 		}
 		next = unit * (1 + up/down)
-	}
-	if ok {
-		for j := range t.groups {
-			try := gridTry{}
-			if s := b.saved[j].scale; s != 0 {
-				try.inverse = float32(1 / (d * float64(s)))
-			}
-			t.grid.codes(codes[j*t.size:(j+1)*t.size], x[j*t.size:(j+1)*t.size], try)
-		}
 	}
 	return d, ok
 }
@@ -162,17 +180,27 @@ func (b *superBlock) signedUnit(t *signedType, most float64) float64 {
 	return best
 }
 
-// signedGroup chooses a group's scale among the multiples of unit about its wish.
-func (k *ggufScratch) signedGroup(t *signedType, g *superGroup, unit float64, x, w []float32) {
-	g.superChoice, g.sums, g.loss = superChoice{}, gridSums{}, g.zero
-	if g.scaleWish == 0 {
-		return
+// signedLoss chooses each group's scale among the multiples of unit that are so near
+// to its wish, and sums the errors.
+func (k *ggufScratch) signedLoss(t *signedType, unit float64, near int, x, w []float32) (sum float64) {
+	for j := range t.groups {
+		g := &k.super.groups[j]
+		g.superChoice, g.sums, g.loss = superChoice{}, gridSums{}, g.zero
+		if g.scaleWish != 0 {
+			centre := clampInt(g.scaleWish/unit, t.low, t.high)
+			k.signedGroup(t, g, unit, max(t.low, centre-near), min(t.high, centre+near), x[j*t.size:(j+1)*t.size], w[j*t.size:(j+1)*t.size])
+		}
+		sum += g.loss
 	}
+	return sum
+}
+
+// signedGroup chooses among scales from first to last, three at most.
+func (k *ggufScratch) signedGroup(t *signedType, g *superGroup, unit float64, first, last int, x, w []float32) {
 	n := 0
 	var scales [3]int
-	centre := clampInt(g.scaleWish/unit, t.low, t.high)
-	for _, s := range [3]int{centre, centre - 1, centre + 1} {
-		if s != 0 && s >= t.low && s <= t.high {
+	for s := first; s <= last; s++ {
+		if s != 0 {
 			scales[n] = s
 			n = k.try(n, unit*float64(s), 0)
 		}

@@ -16,11 +16,13 @@ func (k *ggufScratch) groupWish(g *grid, b *superGroup, x, w []float32) {
 	for _, v := range w {
 		b.weight += float64(v)
 	}
-	span := float64(high) - float64(low)
+	span := max(float64(high), 0) - float64(low)
+	b.plainScale, b.plainMin = span/float64(g.high), float64(low)
+	b.scaleWish, b.minWish = b.plainScale, b.plainMin
 	if span < f16Step/2 {
-		b.minWish = float64(low)
 		return
 	}
+	span = float64(high) - float64(low)
 	n := 0
 	for _, up := range minSpans {
 		n = k.try(n, span/(float64(g.high)+up), float64(low))
@@ -56,39 +58,30 @@ func (k *ggufScratch) wishAmong(g *grid, b *superGroup, n int, least float64, x,
 }
 
 // withMinima quantizes a block of eight groups of 32: the units of scales and of
-// minima, which are taken off, with choices and codes.
+// minima, which are taken off, with choices and codes. It says whether the units can
+// be stored.
 func (k *ggufScratch) withMinima(g *grid, codes *[256]byte, x, w []float32) (d, dmin float64, ok bool) {
 	b := &k.super
+	var plain, plainMin float64
 	for j := range 8 {
 		k.groupWish(g, &b.groups[j], x[32*j:32*j+32], w[32*j:32*j+32])
+		plain, plainMin = max(plain, b.groups[j].plainScale), max(plainMin, -b.groups[j].plainMin)
 	}
-	next, nextMin := b.minUnits()
 	least := math.Inf(1)
-	for range rounds {
-		unit, fine := asHalf(next)
-		unitMin, fineMin := asHalf(nextMin)
-		if !fine || !fineMin {
-			break
-		}
-		if next > 0 {
-			unit = max(unit, f16Step)
-		}
-		if nextMin > 0 {
-			unitMin = max(unitMin, f16Step)
-		}
-		var sum float64
+	next, nextMin := b.minUnits()
+	d, dmin, ok = k.settleMin(g, next, nextMin, &least, x, w)
+	// Where the search has lost to the plain start, it starts there.
+	unit, fine := storedUnit(plain / 63)
+	unitMin, fineMin := storedUnit(plainMin / 63)
+	if fine && fineMin {
 		for j := range 8 {
-			k.minGroup(g, &b.groups[j], unit, unitMin, x[32*j:32*j+32], w[32*j:32*j+32])
-			sum += b.groups[j].loss
+			b.groups[j].scaleWish, b.groups[j].minWish, b.groups[j].lean = b.groups[j].plainScale, b.groups[j].plainMin, 0
 		}
-		if sum >= least {
-			break
+		if k.minLoss(g, unit, unitMin, 0, x, w) < least {
+			if u, m, found := k.settleMin(g, unit, unitMin, &least, x, w); found {
+				d, dmin, ok = u, m, true
+			}
 		}
-		d, dmin, least, ok = unit, unitMin, sum, true
-		for j := range 8 {
-			b.saved[j] = b.groups[j].superChoice
-		}
-		next, nextMin = b.refit(unit, unitMin)
 	}
 	if !ok {
 		return 0, 0, false
@@ -103,6 +96,38 @@ func (k *ggufScratch) withMinima(g *grid, codes *[256]byte, x, w []float32) (d, 
 		}
 	}
 	return d, dmin, true
+}
+
+// storedUnit is u as an f16, which is 0 only where u is, and whether it is finite.
+func storedUnit(u float64) (float64, bool) {
+	if u == 0 {
+		return 0, true
+	}
+	return halfUnit(u)
+}
+
+// settleMin fits units, choices and codes to each other until that is no longer better
+// than least, saves the best choices and returns their units.
+func (k *ggufScratch) settleMin(g *grid, next, nextMin float64, least *float64, x, w []float32) (d, dmin float64, ok bool) {
+	b := &k.super
+	for range rounds {
+		unit, fine := storedUnit(max(next, 0))
+		unitMin, fineMin := storedUnit(max(nextMin, 0))
+		if !fine || !fineMin {
+			break
+		}
+		sum := k.minLoss(g, unit, unitMin, 1, x, w)
+		if !(sum < *least) {
+			break
+		}
+		d, dmin, *least, ok = unit, unitMin, sum, true
+		for j := range 8 {
+			b.saved[j] = b.groups[j].superChoice
+			b.groups[j].rewish(unit, unitMin)
+		}
+		next, nextMin = b.refit(unit, unitMin)
+	}
+	return d, dmin, ok
 }
 
 // minUnits are the units whose multiples are nearest to what groups wish: that of the
@@ -162,38 +187,53 @@ func (g *superGroup) minAt(scale float64) float64 {
 	return g.minWish - float64(g.lean/g.weight*(scale-g.scaleWish))
 }
 
-// minGroup chooses a group's scale and minimum among the multiples of both units
-// about its wishes.
-func (k *ggufScratch) minGroup(gr *grid, g *superGroup, unit, unitMin float64, x, w []float32) {
-	whole := func(wish, unit float64) int {
-		if unit == 0 {
-			return 0
-		}
-		return clampInt(wish/unit, 0, 63)
+// rewish sets the wishes to what suits the codes that the group has.
+func (g *superGroup) rewish(unit, unitMin float64) {
+	if g.scale == 0 {
+		return
 	}
-	// Without a scale the group is its minimum throughout.
+	s := unit * float64(g.scale)
+	change, shift, _ := g.sums.fitBoth(g.weight)
+	g.scaleWish, g.minWish = s*(1+change), float64(shift*s)-float64(unitMin*float64(g.min))
+	g.curve, g.lean = float64(g.sums.ll), float64(g.sums.l)
+}
+
+// minLoss chooses each group's scale and minimum among the multiples of both units
+// that are so near to its wishes, and sums the errors.
+func (k *ggufScratch) minLoss(gr *grid, unit, unitMin float64, near int, x, w []float32) (sum float64) {
+	for j := range 8 {
+		g := &k.super.groups[j]
+		k.minGroup(gr, g, unit, unitMin, near, x[32*j:32*j+32], w[32*j:32*j+32])
+		sum += g.loss
+	}
+	return sum
+}
+
+// multiples are how many units make a wish, from 0 to 63.
+func multiples(wish, unit float64) int {
+	if unit == 0 {
+		return 0
+	}
+	return clampInt(wish/unit, 0, 63)
+}
+
+func (k *ggufScratch) minGroup(gr *grid, g *superGroup, unit, unitMin float64, near int, x, w []float32) {
 	g.superChoice, g.sums, g.loss = superChoice{}, gridSums{}, math.Inf(1)
-	centre := whole(g.scaleWish, unit)
-	if centre <= 1 {
-		var mean float64
-		for i, v := range x {
-			mean += float64(float64(w[i]) * float64(v))
-		}
-		g.min = whole(-mean/g.weight, unitMin)
-		g.loss = 0
-		for i, v := range x {
-			e := float64(v) + float64(unitMin*float64(g.min))
-			g.loss += float64(float64(w[i]) * e * e)
-		}
+	centre := multiples(g.scaleWish, unit)
+	if centre <= near {
+		g.flat(unitMin, x, w)
 	}
 	n := 0
-	var choices [9]superChoice
-	for s := max(1, centre-1); unit > 0 && s <= min(63, centre+1); s++ {
+	var choices [6]superChoice
+	for s := max(1, centre-near); unit > 0 && s <= min(63, centre+near); s++ {
 		wish := -g.minAt(unit * float64(s))
-		m := whole(wish, unitMin)
+		m := multiples(wish, unitMin)
 		other := m + 1
 		if unitMin*float64(m) > wish {
 			other = m - 1
+		}
+		if near == 0 {
+			other = -1
 		}
 		for _, m := range [2]int{m, other} {
 			if m < 0 || m > 63 || m > 0 && unitMin == 0 {
@@ -205,16 +245,22 @@ func (k *ggufScratch) minGroup(gr *grid, g *superGroup, unit, unitMin float64, x
 	}
 	k.sum(gr, n, x, w)
 	for i := range n {
-		s := unit * float64(choices[i].scale)
-		if e := k.sums[i].loss(s); e < g.loss {
+		if e := k.sums[i].loss(unit * float64(choices[i].scale)); e < g.loss {
 			g.superChoice, g.sums, g.loss = choices[i], k.sums[i], e
 		}
 	}
-	if g.scale != 0 { // what suits these codes best
-		s := unit * float64(g.scale)
-		change, shift, _ := g.sums.fitBoth(g.weight)
-		g.scaleWish, g.minWish = s*(1+change), float64(shift*s)-float64(unitMin*float64(g.min))
-		g.curve, g.lean = float64(g.sums.ll), float64(g.sums.l)
+}
+
+// flat gives a group its minimum throughout.
+func (g *superGroup) flat(unitMin float64, x, w []float32) {
+	var mean float64
+	for i, v := range x {
+		mean += float64(float64(w[i]) * float64(v))
+	}
+	g.min, g.loss = multiples(-mean/g.weight, unitMin), 0
+	for i, v := range x {
+		e := float64(v) + float64(unitMin*float64(g.min))
+		g.loss += float64(float64(w[i]) * e * e)
 	}
 }
 
