@@ -46,11 +46,11 @@ func TestGroups(t *testing.T) {
 	const q = "model.layers.0.self_attn.q_proj."
 	for _, c := range []struct {
 		name, id, tensor string
-		form               layouttest.Form
-		offset             int64
-		data               []byte
-		severity           Severity
-		words              []string
+		form             layouttest.Form
+		offset           int64
+		data             []byte
+		severity         Severity
+		words            []string
 	}{
 		{"g_idx too large", "g-idx-range", q + "g_idx", layouttest.Form{Bits: 4, Group: 32, Order: true}, 4 * 9, []byte{4, 0, 0, 0}, Error, []string{"1 of 128 inputs", "input 9, in 4"}},
 		{"g_idx below 0", "g-idx-range", q + "g_idx", layouttest.Form{Bits: 4, Group: 32}, 4 * 127, []byte{255, 255, 255, 255}, Error, []string{"input 127, in -1"}},

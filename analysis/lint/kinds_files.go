@@ -95,7 +95,7 @@ var structureKinds = []Kind{
 	kind("head-dim-mixed", ruleStructure, Note, "layers have different head dimensions",
 		"Attention of some layers is wider than of others, so that one head_dim does not say it.", "Loaders that read one head_dim fail, and KV-cache sizes computed from it are wrong.", "nothing, where the architecture is meant so; check that per-layer keys are in the config", "rows of q and k by layer"),
 	kind("keys-flat", ruleStructure, Error, "names are those of the text model and the config's class wraps it",
-		"A text model was saved alone (model.layers.…), and the config names a …ForConditionalGeneration class, which expects model.language_model.…",
+		"A text model was saved alone (model.layers.…), and the config names a …ForConditionalGeneration class, which expects names below model.language_model.",
 		"It fails on missing names, or serves a model whose every weight is random.", "name the tensors as the source does, or give the text model's class and config", "architectures and text_config against names"),
 	kind("dtype-differs", ruleStructure, Warning, "weights are stored in another dtype than the config says",
 		"Loaders cast to the config's dtype: bf16 cast to f16 overflows, f32 takes twice the room.", "It casts while loading.", "state the stored dtype in config.json", "torch_dtype or dtype against the matrices that are not quantized"),

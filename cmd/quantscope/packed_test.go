@@ -83,8 +83,8 @@ func TestPackedCasesThroughCommands(t *testing.T) {
 		}
 		o := command(t, "lint", path)
 		about := 0
-		for line := range strings.Lines(o.out) {
-			if strings.Contains(line, "  quantization  ") || strings.Contains(line, "  groups  ") || strings.Contains(line, "  scale-nonfinite  ") {
+		for _, f := range linted(t, path).Findings {
+			if f.Rule == "quantization" || f.Rule == "groups" || f.Rule == "scales" {
 				about++
 			}
 		}
