@@ -54,15 +54,15 @@ type (
 
 // MeasureRequest says what a measurement of a session's checkpoint takes in.
 type MeasureRequest struct {
-	Checkpoint string            // where the reference lies now; "": where the session says
-	Candidates []string          // specs as package candidate parses them
-	Corpora    []string          // names of embedded corpora, files; none: all embedded evaluation corpora, where the tokenizer is theirs
-	Keep       string            // of each candidate also one that has these tensors from the reference
-	HeadFrom   string            // spec: of each candidate also one with this one's head
-	BodyFrom   string            // spec: of each candidate also one with this one's embedding and layers
-	AsStored   bool              // do not undo orders of rows that differ from the reference's
-	ZeroPoints layout.ZeroPoints // how those of GPTQ checkpoints are read
-	Attribute  bool              // of each candidate also those that have one group of tensors of it alone
+	Checkpoint string         // where the reference lies now; "": where the session says
+	Candidates []string       // specs as package candidate parses them
+	Corpora    []string       // names of embedded corpora, files; none: all embedded evaluation corpora, where the tokenizer is theirs
+	Keep       string         // of each candidate also one that has these tensors from the reference
+	HeadFrom   string         // spec: of each candidate also one with this one's head
+	BodyFrom   string         // spec: of each candidate also one with this one's embedding and layers
+	AsStored   bool           // do not undo orders of rows that differ from the reference's
+	Layout     layout.Options // how quantized checkpoints are read, where they do not tell
+	Attribute  bool           // of each candidate also those that have one group of tensors of it alone
 	Targets    string
 	Calib      []string // what candidates were calibrated on, and calibrated variants are: text that is in a corpus too is refused
 	Codes      string   // folder that keeps the codes of calibrated variants; "": the usual one

@@ -44,7 +44,7 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 			err = errors.Join(err, p.close())
 		}
 	}()
-	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4, Recover: !r.AsStored, ZeroPoints: r.ZeroPoints, Export: newestExport}
+	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4, Recover: !r.AsStored, Layout: r.Layout, Export: newestExport}
 	o.Calibrate = p.calibrate(r)
 	o.Digest = func(ctx context.Context, path string) (string, error) { return yardstick.Digest(ctx, r.Cache, path) }
 	if p.ref, err = candidate.Open(ctx, path, o); err != nil {

@@ -105,9 +105,9 @@ type Options struct {
 	Threads int
 	Targets string // patterns of what variants quantize; "" is the default selection of package recipe
 	Mem     int64  // bytes that codes of all variants of one reference may stay in memory for; 0: 256 MiB, negative: they are made anew each time
-	// ZeroPoints is how those of GPTQ checkpoints are read.
-	ZeroPoints layout.ZeroPoints
-	Recover    bool // undo the orders of rows that Compare finds in a candidate with files of its own
+	// Layout is how quantized checkpoints are read, where they do not tell.
+	Layout  layout.Options
+	Recover bool // undo the orders of rows that Compare finds in a candidate with files of its own
 	// Digest is the SHA-256 over the bytes of the files of the model at a path, and
 	// something that is not "" of the embedded one. Without it candidates have no Content.
 	Digest func(ctx context.Context, path string) (string, error)

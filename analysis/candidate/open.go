@@ -112,7 +112,7 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint,
 	if err != nil {
 		return nil, &checkpoint.FileError{File: path, Reason: "has no forward pass here", Err: err}
 	}
-	lay, err := layout.OpenWith(ck, top, layout.Options{ZeroPoints: o.ZeroPoints})
+	lay, err := layout.OpenWith(ck, top, o.Layout)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +134,9 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint,
 	}
 	if lay.ZeroPoints != "" { // other weights than the same files present by their labels
 		c.Identity = madeOf([]string{c.Identity}, func(w io.Writer) { fmt.Fprint(w, "zero points ", lay.ZeroPoints) })
+	}
+	if lay.Packing != "" {
+		c.Identity = madeOf([]string{c.Identity}, func(w io.Writer) { fmt.Fprint(w, "packing ", lay.Packing) })
 	}
 	c.Findings = layoutFindings(lay.Findings)
 	c.readTokenizer(ck)

@@ -120,7 +120,7 @@ func TestPackedZeroPoints(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, way := range []layout.ZeroPoints{layout.ZeroPointsLabelled, layout.ZeroPointsV2} {
-		c, err := Open(t.Context(), packed, Options{ZeroPoints: way})
+		c, err := Open(t.Context(), packed, Options{Layout: layout.Options{ZeroPoints: way}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,6 @@ import (
 	"quantscope/analysis/model"
 	"quantscope/analysis/yardstick"
 	"quantscope/kernels"
-	"quantscope/quant/layout"
 	"quantscope/quant/method"
 	"quantscope/quant/recipe"
 	"quantscope/sessions"
@@ -31,7 +30,8 @@ type measureFlags struct {
 	keep, headFrom, bodyFrom, targets, activations string
 	session, cache, mem                            string
 	threads, chunk, chunks, calibChunks, worst     int
-	codes, zeroPoints                              string
+	codes                                          string
+	reading                                        readingFlags
 	seed                                           uint64
 	ceiling                                        float64
 	attribute, half, probe, noFloor, asStored      bool
@@ -80,7 +80,7 @@ it. What is measured is kept in a session, and the same command goes on where it
 	fl.BoolVar(&f.probe, "probe", false, "measure the output error of each linear map on real inputs")
 	fl.BoolVar(&f.noFloor, "no-floor", false, "leave out the ruler's floor")
 	fl.BoolVar(&f.asStored, "as-stored", false, "do not undo orders of rows that differ from the reference's")
-	fl.StringVar(&f.zeroPoints, "zero-points", "", "how GPTQ's zero points are stored: as-labelled, v1 or v2 (default: by the label, and refused where what is stored speaks against it)")
+	f.reading.bind(cmd)
 	fl.Float64Var(&f.ceiling, "ceiling", 0, "largest mean KL, in nats, that passes; above it the exit code is 1 (0: none)")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of the bootstrap")
 	fl.IntVar(&f.chunk, "chunk", 0, "tokens of a chunk of a text (512)")
@@ -134,8 +134,8 @@ func (f *measureFlags) request(reference string) (sessions.MeasureRequest, error
 		return r, usage(fmt.Errorf("--activations %q is none of f32, bf16", f.activations))
 	}
 	var err error
-	if r.ZeroPoints, err = layout.ParseZeroPoints(f.zeroPoints); err != nil {
-		return r, usage(fmt.Errorf("--zero-points: %w", err))
+	if r.Layout, err = f.reading.options(); err != nil {
+		return r, err
 	}
 	if f.mem != "" {
 		if r.MemBytes, err = parseBytes(f.mem); err != nil {

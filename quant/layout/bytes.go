@@ -163,7 +163,7 @@ func buildMXFP8(o *opener, f *form, g *group) ([]Module, error) {
 
 // floats8 makes modules of E4M3 that decode themselves.
 func (o *opener) floats8(f *form, g *group, p *packed, s shape, cols int64, scales, zeros *checkpoint.Tensor) ([]Module, error) {
-	format := kernels.Format{Name: "fp8", Bits: 8, Element: "e4m3", Description: "E4M3"}
+	format := kernels.Format{Name: makerOf(f.method) + "-fp8", Bits: 8, Element: "e4m3", Description: "E4M3"}
 	if scaleName(scales) == "e8m0" {
 		format.Name, format.Description = "mxfp8", "E4M3 in blocks of 32 with E8M0 scales"
 		format.Scope, format.Group, format.Scale, format.ScaleBits = kernels.ScopeGroup, p.group, "e8m0", 8

@@ -39,6 +39,9 @@ type Layout struct {
 	// ZeroPoints is how those of GPTQ are read where an option says so and the label
 	// does not; "" elsewhere.
 	ZeroPoints ZeroPoints
+	// Packing is how words of integers are read where an option says so and the words do
+	// not; "" elsewhere.
+	Packing Packing
 	// Notes are what the config says that is no finding and changes no weight.
 	Notes []string
 

@@ -105,6 +105,16 @@ func (p *packed) intFormat(maker string, scales *checkpoint.Tensor, asymmetric b
 // makers are the names that formats begin with.
 var makers = map[string]string{"ct": CompressedTensors, "modelopt": ModelOpt, "quark": Quark}
 
+// makerOf is the name that formats of a method begin with.
+func makerOf(method string) string {
+	for maker, m := range makers {
+		if m == method {
+			return maker
+		}
+	}
+	return "own"
+}
+
 // scoped adds to a format what shares a scale.
 func (p *packed) scoped(f *kernels.Format, scales *checkpoint.Tensor) {
 	f.Scope, f.Scale, f.ScaleBits = kernels.ScopeChannel, scaleName(scales), scales.DType.Bits()

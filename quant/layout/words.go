@@ -149,15 +149,17 @@ func (o *opener) packing(g *group, bits int, rows, cols, stored int64, zeros *ch
 			return zeros.Shape[0] == loose, nil
 		}
 	}
-	switch o.options.Packing {
-	case PackingDense:
-		return false, nil
-	case PackingPadded:
-		return true, nil
-	}
 	used, err := o.upperBits(codes, bits)
-	if err != nil || used {
+	switch {
+	case err != nil:
 		return false, err
+	case used && o.options.Packing == PackingPadded:
+		return false, fmt.Errorf("words have their upper %d bits set, so that they hold no whole values, as --packing %s says", 32%bits, PackingPadded)
+	case used:
+		return false, nil
+	case o.options.Packing != PackingTold:
+		o.Packing = o.options.Packing
+		return o.Packing == PackingPadded, nil
 	}
 	return false, fmt.Errorf("%d inputs of %d bits take %d words a row whether values cross words or not, and no word has its upper %d bits set: --packing %s or %s says which", cols, bits, dense, 32%bits, packings[0], packings[1])
 }
