@@ -3,6 +3,7 @@ package candidate
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -16,11 +17,15 @@ import (
 
 // openGGUF opens a GGUF file, or the first of a split one, as a model.
 func openGGUF(ctx context.Context, path string, o Options) (*Candidate, error) {
-	m, err := gguf.OpenModel(path)
+	blocks, err := gguf.ParseBlocks(o.Layout.GGUFBlocks)
 	if err != nil {
 		return nil, err
 	}
-	c, err := ofGGUF(path, m, o)
+	m, err := gguf.OpenModelWith(path, gguf.Options{Blocks: blocks})
+	if err != nil {
+		return nil, err
+	}
+	c, err := ofGGUF(ctx, path, m, o)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -31,7 +36,7 @@ func openGGUF(ctx context.Context, path string, o Options) (*Candidate, error) {
 	return c, nil
 }
 
-func ofGGUF(path string, m *gguf.Model, o Options) (*Candidate, error) {
+func ofGGUF(ctx context.Context, path string, m *gguf.Model, o Options) (*Candidate, error) {
 	spec, err := model.NewSpec(m.Topology)
 	if err != nil {
 		return nil, &checkpoint.FileError{File: path, Reason: "has no forward pass here", Err: err}
@@ -47,6 +52,9 @@ func ofGGUF(path string, m *gguf.Model, o Options) (*Candidate, error) {
 	if c.Identity, err = m.Identity(); err != nil {
 		return nil, err
 	}
+	if b := o.Layout.GGUFBlocks; b != "" && m.Parts[0].BigEndian { // other weights than the same file has by itself
+		c.Identity = madeOf([]string{c.Identity}, func(w io.Writer) { fmt.Fprint(w, "blocks ", b) })
+	}
 	v, err := m.Vocabulary()
 	if err == nil {
 		c.Tokenizer, err = tokenizer.FromVocabulary(v)
@@ -59,6 +67,11 @@ func ofGGUF(path string, m *gguf.Model, o Options) (*Candidate, error) {
 	c.setInventory(ggufInventory(m, spec))
 	c.Effective = c.schemeNames()
 	c.Findings = ggufFindings(m)
+	f, err := blocksFinding(ctx, m)
+	c.Findings = append(c.Findings, f...)
+	if err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -116,6 +129,22 @@ func typeNames(types []kernels.GGUFType) string {
 	return strings.Join(names, "+")
 }
 
+// blocksFinding says how numbers in the blocks of a big-endian file stand, and is an
+// error where they do not tell.
+func blocksFinding(ctx context.Context, m *gguf.Model) ([]Finding, error) {
+	for i := range m.Parts {
+		if !m.Parts[i].BigEndian {
+			continue
+		}
+		b, why, err := m.Blocks(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []Finding{{ID: "big-endian", Message: fmt.Sprintf("the file is big-endian; numbers within blocks are taken as %s: %s", b, why)}}, nil
+	}
+	return nil, nil
+}
+
 // ggufFindings says what was done to tensors on the way.
 func ggufFindings(m *gguf.Model) []Finding {
 	first, n := "", 0
@@ -127,11 +156,27 @@ func ggufFindings(m *gguf.Model) []Finding {
 			n++
 		}
 	}
-	if n == 0 {
-		return nil
+	var out []Finding
+	if n > 0 {
+		out = append(out, Finding{
+			ID: "head-order", Tensor: first,
+			Message: fmt.Sprintf("rows of %d query and key matrices are stored in rotation pairs, as llama.cpp has them, and were put back into halves", n),
+		})
 	}
-	return []Finding{{
-		ID: "head-order", Tensor: first,
-		Message: fmt.Sprintf("rows of %d query and key matrices are stored in rotation pairs, as llama.cpp has them, and were put back into halves", n),
-	}}
+	first, n = "", 0
+	for i := range m.Tensors {
+		if name := m.Tensors[i].Name; strings.HasSuffix(name, ".input_scale") {
+			if n == 0 {
+				first = name
+			}
+			n++
+		}
+	}
+	if n > 0 {
+		out = append(out, Finding{
+			ID: "input-scales", Tensor: first,
+			Message: fmt.Sprintf("%d scales of activations are not used: activations are not rounded here", n),
+		})
+	}
+	return out
 }

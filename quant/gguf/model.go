@@ -21,8 +21,11 @@ type Model struct {
 }
 
 // OpenModel opens a file, or all parts of one, as a model.
-func OpenModel(path string) (*Model, error) {
-	f, err := Open(path)
+func OpenModel(path string) (*Model, error) { return OpenModelWith(path, Options{}) }
+
+// OpenModelWith is OpenModel where more is known of the file than it says.
+func OpenModelWith(path string, o Options) (*Model, error) {
+	f, err := OpenWith(path, o)
 	if err != nil {
 		return nil, err
 	}

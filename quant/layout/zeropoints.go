@@ -38,6 +38,7 @@ func ParseZeroPoints(name string) (ZeroPoints, error) {
 // Options of opening a layout.
 type Options struct {
 	ZeroPoints ZeroPoints
+	GGUFBlocks string  // for whoever opens a big-endian GGUF file with them: see package gguf
 	Packing    Packing // of integers of 3, 5, 6 and 7 bits, where what is stored does not tell
 }
 
