@@ -45,6 +45,13 @@ func childJob() *Job {
 	return job
 }
 
+// followedJob is childJob with a recipe.
+func followedJob() *Job {
+	job := childJob()
+	followed(job)
+	return job
+}
+
 // childVerbs are requests of one system's tests.
 var childVerbs = map[string]func(path string) error{}
 
@@ -54,14 +61,19 @@ func child(what string) int {
 	var err error
 	switch verb {
 	case "run":
-		err = childRun(path, childJob())
-	case "hold": // a number of tensors, then the path
+		err = childRun(path, childJob(), strings.Split(childVariants, ",")...)
+	case "recipe":
+		err = childRun(path, followedJob(), "recipe:mix")
+	case "hold", "recipehold": // a number of tensors, then the path
 		var tensors int
 		if _, err = fmt.Sscanf(path, "%d ", &tensors); err != nil {
 			break
 		}
 		_, path, _ = strings.Cut(path, " ")
-		job := childJob()
+		job, variants := childJob(), strings.Split(childVariants, ",")
+		if verb == "recipehold" {
+			job, variants = followedJob(), []string{"recipe:mix"}
+		}
 		job.Source.(*fakeSource).read = func(i int) error {
 			if i < tensors {
 				return nil
@@ -69,7 +81,7 @@ func child(what string) int {
 			_, err := os.Stdin.Read(make([]byte, 1)) // until the parent lets go
 			return err
 		}
-		err = childRun(path, job)
+		err = childRun(path, job, variants...)
 	default:
 		f := childVerbs[verb]
 		if f == nil {
@@ -93,9 +105,9 @@ func (hasty) After(d time.Duration) <-chan time.Time { return realClock{}.After(
 
 // childRun runs the job and prints how many measurements are shown, a line a
 // batch.
-func childRun(path string, job *Job) error {
+func childRun(path string, job *Job, variants ...string) error {
 	ctx := context.Background()
-	l, err := StartJob(ctx, job, Options{Session: path, Variants: strings.Split(childVariants, ","), Threads: 2, Clock: hasty{}})
+	l, err := StartJob(ctx, job, Options{Session: path, Variants: variants, Threads: 2, Clock: hasty{}})
 	if err != nil {
 		return err
 	}

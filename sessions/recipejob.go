@@ -43,9 +43,6 @@ func (o *Options) resolve1(ck *checkpoint.Checkpoint, model *topology.Model, src
 	if err != nil {
 		return nil, err
 	}
-	if file.Source != "" && file.Source != ck.Identity().String() {
-		return nil, &RecipeError{src.Name, fmt.Errorf("it was made for the checkpoint with identity %.12s, and %s has %.12s", file.Source, ck.Path, ck.Identity().String())}
-	}
 	layout := ""
 	if o.Export != nil && !src.known {
 		layout = o.Export.Layout
@@ -157,7 +154,7 @@ func (r *resolvedRecipe) quantizer(whole *storedSource, first, n int, o Options)
 		if !ok {
 			g = -1
 		} else {
-			kinds[i] = r.variants[g].Name
+			kinds[i] = r.run.Groups[g].Scheme + " " + r.run.Groups[g].Convention // as exports have it: whatever the method
 		}
 		if i >= first && i < first+n {
 			run.Of[i-first] = g

@@ -39,7 +39,14 @@ type RecipeError struct {
 	Err  error
 }
 
-func (e *RecipeError) Error() string { return "recipe " + e.Name + ": " + oneLine(e.Err.Error()) }
+func (e *RecipeError) Error() string {
+	text := oneLine(e.Err.Error())
+	if strings.HasPrefix(text, "recipe ") { // a plan's, which says which
+		return text
+	}
+	return "recipe " + e.Name + ": " + text
+}
+
 func (e *RecipeError) Unwrap() error { return e.Err }
 
 // maxRecipe bounds a recipe file, as quant/recipe does.

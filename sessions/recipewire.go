@@ -138,6 +138,9 @@ func addedEvents(id int, q Quantizer) ([]stored, error) {
 	}
 	events = append(events, plan)
 	for _, f := range q.recipe.Plan.Findings {
+		if f.ID == recipes.OfCheckpoint { // said when the session was created
+			continue
+		}
 		where := f.Where
 		if where == "" {
 			where = f.Tensor

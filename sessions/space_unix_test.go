@@ -34,7 +34,7 @@ func childFull(path string) error {
 		return err
 	}
 	job, _ := fakeJob(fullTensors)
-	return childRun(path, job)
+	return childRun(path, job, strings.Split(childVariants, ",")...)
 }
 
 func TestFullDisk(t *testing.T) {

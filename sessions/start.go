@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 
 	"quantscope/kernels"
 )
@@ -26,14 +27,11 @@ func Start(ctx context.Context, o Options) (*LiveFeed, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range o.asked() {
-		o.Variants = append(o.Variants, RecipePrefix+r.Name)
-	}
 	return StartJob(ctx, job, o)
 }
 
 // StartJob is Start for a job that is open already; of the options it uses
-// Session, Variants, Threads, MemBytes, Program, KernelSet and Clock. The feed
+// Session, Variants, Recipes, Threads, MemBytes, Program, KernelSet and Clock. The feed
 // closes the job's source, and so does an error.
 func StartJob(ctx context.Context, job *Job, o Options) (l *LiveFeed, err error) {
 	defer func() {
@@ -42,7 +40,11 @@ func StartJob(ctx context.Context, job *Job, o Options) (l *LiveFeed, err error)
 		}
 	}()
 	o = o.withDefaults(job)
-	asked, err := parseVariants(job, o.Variants)
+	names := slices.Clone(o.Variants)
+	for _, r := range o.asked() {
+		names = append(names, RecipePrefix+r.Name)
+	}
+	asked, err := parseVariants(job, names)
 	if err != nil {
 		return nil, err
 	}
