@@ -189,7 +189,10 @@ def modelopt(path):
             d = torch.where(q > 7, q - 16, q).float() * s.repeat_interleave(q.shape[1] // s.shape[1], 1)
         elif w.dtype == torch.uint8:
             q = e2m1[torch.stack([w & 15, w >> 4], -1).reshape(w.shape[0], -1).long()]
-            f = (s.float() * t["weight_scale_2"]) if s.dtype == torch.float8_e4m3fn else 2.0 ** (s.float() - 127)
+            if s.dtype == torch.float8_e4m3fn:  # its table of NVFP4 has no -0
+                f, q = s.float() * t["weight_scale_2"], q + 0.0
+            else:
+                f = 2.0 ** (s.float() - 127)
             d = q * f.repeat_interleave(q.shape[1] // f.shape[1], 1)
         elif s.dtype == torch.uint8:
             d = w.float() * (2.0 ** (s.float() - 127)).repeat_interleave(32, 1)
@@ -281,6 +284,8 @@ def quark(path):
             out = {k: v for k, v in t.items()}
             if name == "mxfp4":
                 out["dequant"] = e2m1_mx(t)
+            elif name.startswith("fp8"):  # as its dequantize_fp8 has it, which wants no zero point
+                out["dequant"] = t["weight"].float() * (t["weight_scale"].float()[:, None] if t["weight_scale"].dim() else t["weight_scale"].float())
             else:
                 pack = create_pack_method(spec.qscheme.value, spec.dtype.value)
                 reorder = not name.endswith("order")

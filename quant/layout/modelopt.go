@@ -111,8 +111,8 @@ func (m *Module) readPairs(ctx context.Context, s *Stored, first, rows int) erro
 	return nil
 }
 
-// e2m1Table is what codes of E2M1 stand for.
-var e2m1Table = tableOf(func(c byte) float32 { return kernels.E2M1ToF32(c & 15) })
+// e2m1Table is what codes of E2M1 stand for to ModelOpt, whose table has no −0.
+var e2m1Table = tableOf(func(c byte) float32 { return kernels.E2M1ToF32(c&15) + 0 })
 
 // wideBlocks reads NVFP4 whose blocks are not of 16 inputs, as ModelOpt's
 // W4A8_NVFP4_FP8 has them of 32; nil where they are.

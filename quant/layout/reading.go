@@ -47,6 +47,8 @@ func (m *Module) Reading() string {
 // readCommon says it of the kernels' formats.
 func (m *Module) readCommon(add func(string, ...any)) {
 	switch {
+	case m.format.Element == "e4m3":
+		add("a byte a code (E4M3)")
 	case m.words:
 		add("4-bit codes plus 8 in words along the inputs, the first in the lowest bits")
 		if m.zeros {
@@ -67,6 +69,8 @@ func (m *Module) readCommon(add func(string, ...any)) {
 		if scale.DType.Bits() == 8 {
 			add("scales are powers of two in %s (E8M0)", scale.DType)
 		}
+	case m.format.Element == "e4m3":
+		add("scales multiply")
 	case m.global.t == nil || m.format.TensorBytes == 0:
 	case m.Method == CompressedTensors:
 		add("the global scale divides")
@@ -102,6 +106,8 @@ func (m *Module) readOwn(p *packed, add func(string, ...any)) {
 			along = "outputs"
 		}
 		add("nibbles of a word in the order %s of %s", order, along)
+	case p.values != nil:
+		add("a byte a code (E4M3)")
 	case p.values == nil && codes.DType == checkpoint.U8:
 		add("a byte a code")
 	case p.values == nil:
