@@ -14,6 +14,9 @@ type Fragment struct {
 	Line   int // from 1, counted by line ends of the file
 	Text   string
 	Hidden bool // no longer to be seen in the end
+	// Fresh is the part of Text that was written last: the rest is what is left of
+	// what stood there before, and was handed on before.
+	Fresh string
 }
 
 // maxLine bounds what is kept of a line; what follows is a fragment of its own.
@@ -63,6 +66,8 @@ type screen struct {
 	cells []rune
 	col   int
 	back  bool // the cursor went back, so that what comes writes over
+	from  int  // where what was written last begins, and where it ends
+	to    int
 	state state
 	args  []byte // of a CSI
 	last  string // the hidden fragment that was handed on last
@@ -108,7 +113,7 @@ func (s *screen) take(c rune) {
 	}
 	switch {
 	case c == '\n' || c == 0x0B || c == 0x0C || c == 0x85 || c == 0x2028:
-		s.flush(false)
+		s.flush()
 		s.line++
 	case c == '\r':
 		s.col, s.back = 0, true
@@ -145,7 +150,7 @@ func (s *screen) escaped(c rune) {
 		s.take(c)
 	case 'M', 'E', 'D', 'c': // to another line
 		s.state = text
-		s.flush(false)
+		s.flush()
 	default:
 		s.state = text
 	}
@@ -196,7 +201,7 @@ func (s *screen) sequence(final rune) {
 		if final == 'J' && n == 0 && has {
 			return
 		}
-		s.flush(false)
+		s.flush()
 	}
 }
 
@@ -206,15 +211,16 @@ func (s *screen) put(c rune) {
 		if s.col < len(s.cells) {
 			s.hide()
 		}
-		s.back = false
+		s.back, s.from, s.to = false, s.col, s.col
 	}
+	s.to = max(s.to, s.col+1)
 	if s.col < len(s.cells) {
 		s.cells[s.col] = c
 	} else {
 		s.cells = append(s.cells, c)
 	}
 	if s.col++; len(s.cells) >= maxLine && s.col >= maxLine {
-		s.flush(false)
+		s.flush()
 	}
 }
 
@@ -225,20 +231,29 @@ func (s *screen) hide() {
 		return
 	}
 	s.last = t
-	s.send(Fragment{s.line, t, true})
+	s.send(Fragment{s.line, t, true, s.fresh(t)})
 }
 
 // flush hands on the line and begins another.
-func (s *screen) flush(hidden bool) {
+func (s *screen) flush() {
 	if t := s.shown(); t != "" {
-		s.send(Fragment{s.line, t, hidden})
+		s.send(Fragment{s.line, t, false, s.fresh(t)})
 	}
-	s.cells, s.col, s.back, s.last = s.cells[:0], 0, false, ""
+	s.cells, s.col, s.back, s.last, s.from, s.to = s.cells[:0], 0, false, "", 0, 0
 }
 
-func (s *screen) end() { s.flush(false) }
+func (s *screen) end() { s.flush() }
 
 func (s *screen) shown() string { return strings.TrimSpace(string(s.cells)) }
+
+// fresh is what was written last, as far as it is still there.
+func (s *screen) fresh(shown string) string {
+	to := min(s.to, len(s.cells))
+	if s.from == 0 && to == len(s.cells) {
+		return shown
+	}
+	return strings.TrimSpace(string(s.cells[min(s.from, to):to]))
+}
 
 func (s *screen) send(f Fragment) {
 	if s.err == nil {

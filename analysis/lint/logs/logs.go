@@ -105,21 +105,15 @@ type parser struct {
 // fragment looks at one.
 func (p *parser) fragment(f Fragment) {
 	p.llama(f)
-	low := strings.ToLower(f.Text)
+	low := strings.ToLower(f.Fresh)
 	for i := range tools {
-		if t := &tools[i]; strings.Contains(low, t.word) && !slices.Contains(p.rep.Tools, t.name) {
+		if t := &tools[i]; !slices.Contains(p.rep.Tools, t.name) && strings.Contains(low, t.word) {
 			p.rep.Tools = append(p.rep.Tools, t.name)
 		}
 	}
-	for i := range signs {
-		s := &signs[i]
-		at := s.find(low)
-		if at < 0 {
-			continue
-		}
-		text := excerpt(f.Text, low, at)
-		p.add(Event{ID: s.id, Tool: s.tool, Line: f.Line, Hidden: f.Hidden, Mild: s.mild || mild(low), Text: text, Module: moduleIn(f.Text)})
-		return // what a line says first is what it is about
+	if i, at := openings.first(low); i >= 0 { // what a line says first in the table is what it is about
+		text := excerpt(f.Fresh, low, at)
+		p.add(Event{ID: signs[i].id, Tool: signs[i].tool, Line: f.Line, Hidden: f.Hidden, Mild: mild(low), Text: text, Module: moduleIn(text)})
 	}
 }
 
@@ -190,8 +184,8 @@ func excerpt(s, low string, at int) string {
 // number in it.
 func moduleIn(s string) string {
 	for word := range strings.FieldsSeq(s) {
-		word = strings.Trim(word, "`'\",;:()[]{}<>")
-		if len(word) > 200 || strings.Count(word, ".") < 2 || strings.ContainsAny(word, "/\\=") || !strings.Contains(word, "layers.") && !strings.Contains(word, "blk.") && !strings.Contains(word, "mtp.") {
+		word = strings.Trim(word, "`'\",;:()[]{}<>\uFFFD")
+		if len(word) > 200 || strings.Count(word, ".") < 2 || strings.ContainsAny(word, "/\\=[*|?") || !strings.Contains(word, "layers.") && !strings.Contains(word, "blk.") && !strings.Contains(word, "mtp.") {
 			continue
 		}
 		return strings.TrimSuffix(word, ".")

@@ -28,7 +28,6 @@ type sign struct {
 	tool  string
 	words []string
 	not   []string // words that make it something else
-	mild  bool
 }
 
 // find is the place of the sign's first word in a line, -1 where it does not fit.
@@ -95,16 +94,16 @@ var signs = []sign{
 	{id: "log-nonfinite", words: []string{"not positive definite"}},
 	{id: "log-nonfinite", words: []string{"not positive-definite"}},
 
+	{id: "log-fallback", tool: autoRound, words: []string{"keeping original weight"}},
 	{id: "log-failed", words: []string{"traceback (most recent call last)"}},
 	{id: "log-failed", words: []string{"out of memory"}},
-	{id: "log-failed", tool: llamaQuantize, words: []string{"failed to quantize"}},
+	{id: "log-failed", tool: llamaQuantize, words: []string{"llama", "failed to quantize"}},
 	{id: "log-failed", tool: llamaQuantize, words: []string{"missing importance matrix"}},
 
 	{id: "log-fallback", tool: llamaQuantize, words: []string{"required fallback quantization"}},
 	{id: "log-fallback", tool: llamaQuantize, words: []string{"not divisible by", "falling back to"}},
 	{id: "log-fallback", tool: llamaQuantize, words: []string{"using fallback quantization"}},
 	{id: "log-fallback", tool: autoRound, words: []string{"fallback applied"}},
-	{id: "log-fallback", tool: autoRound, words: []string{"keeping original weight"}},
 	{id: "log-fallback", tool: vllm, words: []string{"does not have native support for fp4"}},
 	{id: "log-fallback", tool: vllm, words: []string{"weight-only", "will be used"}},
 	{id: "log-fallback", words: []string{"falling back"}},
