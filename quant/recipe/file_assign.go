@@ -9,7 +9,9 @@ import (
 
 // FromAssignment makes a recipe of an assignment: choice is the index of each
 // matrix's group in groups, -1 for the source's bytes. Groups need no targets;
-// those without a matrix are left out, and the others keep their order. Patterns
+// those without a matrix are left out, and the others keep their order. What keeps
+// the source's bytes is exempted or ignored, so that a plan need not ask whether it
+// was forgotten. Patterns
 // are few where whole layers, runs of experts or projections belong together,
 // and match nothing beyond the matrices given. Resolve of the result, over the
 // same matrices, gives the assignment back; where names make that impossible
@@ -52,6 +54,9 @@ func FromAssignment(matrices []topology.Matrix, choice []int, groups []Group) (*
 		}
 	}
 	f := assemble(groups, targets, exemptions)
+	if len(exemptions) == 0 {
+		f.Ignore = patterns(kept)
+	}
 	if f.gives(matrices, choice, groups) {
 		return f, nil
 	}
@@ -63,7 +68,12 @@ func FromAssignment(matrices []topology.Matrix, choice []int, groups []Group) (*
 			targets[g] = append(targets[g], s.pattern())
 		}
 	}
-	if f = assemble(groups, targets, nil); f.gives(matrices, choice, groups) {
+	f = assemble(groups, targets, nil)
+	for _, n := range kept {
+		s := shape{template: template{[]string{n}}}
+		f.Ignore = append(f.Ignore, s.pattern())
+	}
+	if f.gives(matrices, choice, groups) {
 		return f, nil
 	}
 	return nil, fmt.Errorf("%w: the names of the matrices cannot be told apart by patterns", ErrFile)

@@ -47,8 +47,19 @@ func back(t interface{ Fatalf(string, ...any) }, ms []topology.Matrix, choice []
 		if got != c {
 			t.Fatalf("%s: %d, want %d, in\n%s", ms[i].Name, got, c, data)
 		}
+		if c < 0 && !named(ms[i].Name, append(slices.Clone(read.Ignore), read.Exemptions...)) {
+			t.Fatalf("%s is kept, and neither ignored nor exempted in\n%s", ms[i].Name, data)
+		}
 	}
 	return f
+}
+
+// named says whether one of some patterns matches a matrix.
+func named(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		m, err := ParseTarget(p)
+		return err == nil && (m.Match(name) || m.Match(strings.TrimSuffix(name, ".weight")))
+	})
 }
 
 func count(f *File) int {
