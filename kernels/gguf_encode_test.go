@@ -2,6 +2,8 @@ package kernels
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"math"
 	"strings"
@@ -171,6 +173,39 @@ func TestGGUFEncodingBySplitAndSet(t *testing.T) {
 				if !bytes.Equal(got, want) {
 					t.Errorf("%s: %s differs", s.Name, typ)
 				}
+			}
+		}
+	}
+}
+
+// The bytes are the same on every machine; a change of these sums is a change of what
+// is written.
+func TestGGUFBytesAreTheSameEverywhere(t *testing.T) {
+	g := golden(t, "golden/gguf_ggml.safetensors")
+	x, importance := need(t, g, "heavy.x"), need(t, g, "heavy.importance").f32()
+	for typ, want := range map[GGUFType][2]string{
+		GGUFQ4_0:  {"c9c8100db149", "95878da8ce08"},
+		GGUFQ4_1:  {"82dd5ece2172", "43cf284ecf30"},
+		GGUFQ5_0:  {"7875c6a12283", "3d5cfe184f74"},
+		GGUFQ5_1:  {"839c3fdf5d23", "9bf8c7292855"},
+		GGUFQ8_0:  {"37eac809b6a4", ""},
+		GGUFQ4_K:  {"4b7b8cf77fbf", "95cce5dc18e0"},
+		GGUFQ5_K:  {"7d6ab24a0862", "3c4da2c8192e"},
+		GGUFQ6_K:  {"b014c627f3c1", "3f1c8361e725"},
+		GGUFIQ4NL: {"ebdb8297ddda", "26f5498962cd"},
+		GGUFIQ4XS: {"e09d8a50d594", "864f341a6d9f"},
+		GGUFMXFP4: {"c5b9f652e3b0", "52f934f70096"},
+		GGUFNVFP4: {"72d4522b50d6", "a7cb416527cd"},
+		GGUFTQ1_0: {"4edac2f7ccaf", ""},
+		GGUFTQ2_0: {"2a0d0ce73d3e", ""},
+	} {
+		for i, w := range [][]float32{nil, importance} {
+			if w != nil && !typ.TakesImportance() {
+				continue
+			}
+			sum := sha256.Sum256(encodeGGUF(t, Reference(), typ, x.Shape[0], x.Shape[1], x.f32(), w))
+			if got := hex.EncodeToString(sum[:6]); got != want[i] {
+				t.Errorf("%s, weighted %t: %s, want %s", typ, w != nil, got, want[i])
 			}
 		}
 	}

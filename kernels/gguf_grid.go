@@ -10,6 +10,10 @@ import "math"
 // grid's nearest value l.
 type gridTry struct{ inverse, min float32 }
 
+// at is t of a value. Products are converted, here and below, so that none is fused
+// with a sum: the same bits on every machine.
+func (try *gridTry) at(v float32) float32 { return float32((v - try.min) * try.inverse) }
+
 // gridSums are weighted sums over the values of a try, with r = t − l what rounding
 // leaves: of r², r·l, l², r and l. They are in units of the try's scale.
 type gridSums struct {
@@ -30,7 +34,7 @@ type gridLanes struct{ rr, rl, ll, r, l [8]float32 }
 
 func (a *gridLanes) add(lane int, t, l, w float32) {
 	r := t - l
-	wr, wl := w*r, w*l
+	wr, wl := float32(w*r), float32(w*l)
 	a.rr[lane] += float32(wr * r)
 	a.rl[lane] += float32(wr * l)
 	a.ll[lane] += float32(wl * l)
@@ -60,7 +64,7 @@ func uniformSumsRef(out []gridSums, tries []gridTry, x, w []float32, low, high f
 	for i, try := range tries {
 		var a gridLanes
 		for k, v := range x {
-			t := float32(v-try.min) * try.inverse
+			t := try.at(v)
 			a.add(k%8, t, uniformCode(t, low, high), w[k])
 		}
 		out[i] = a.sums()
@@ -118,7 +122,7 @@ func levelSumsRef(out []gridSums, tries []gridTry, x, w []float32, levels *gridL
 	for i, try := range tries {
 		var a gridLanes
 		for k, v := range x {
-			t := float32(v-try.min) * try.inverse
+			t := try.at(v)
 			a.add(k%8, t, levels.values[levels.code(t)], w[k])
 		}
 		out[i] = a.sums()
@@ -126,12 +130,11 @@ func levelSumsRef(out []gridSums, tries []gridTry, x, w []float32, levels *gridL
 }
 
 // loss is the weighted squared error of a try as it is, given its scale.
-func (s *gridSums) loss(scale float64) float64 { return float64(s.rr) * scale * scale }
+func (s *gridSums) loss(scale float64) float64 { return float64(float64(s.rr) * scale * scale) }
 
 // The fits below solve for the change of a try's scale and the shift of its minimum, in
 // scales, that suit its codes best, and give the error then, in units of the scale
-// before. Products are converted so that none is fused with a sum: the same bits
-// everywhere.
+// before.
 
 // fitScale changes the scale alone.
 func (s *gridSums) fitScale() (change, rest float64) {

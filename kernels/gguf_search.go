@@ -106,12 +106,12 @@ func (k *ggufScratch) sum(g *grid, n int, x, w []float32) {
 func (g *grid) codes(codes []byte, x []float32, try gridTry) {
 	if g.levels != nil {
 		for i, v := range x {
-			codes[i] = g.levels.code(float32(v-try.min) * try.inverse)
+			codes[i] = g.levels.code(try.at(v))
 		}
 		return
 	}
 	for i, v := range x {
-		codes[i] = byte(int32(uniformCode(float32(v-try.min)*try.inverse, g.low, g.high) - g.low))
+		codes[i] = byte(int32(uniformCode(try.at(v), g.low, g.high) - g.low))
 	}
 }
 

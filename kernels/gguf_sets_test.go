@@ -114,3 +114,35 @@ func benchDecode(b *testing.B, n int, decode func() error) {
 	}
 	b.ReportMetric(float64(n)/best.Seconds()/1e9, "Gweights/s")
 }
+
+// Any bytes for any number of elements are decoded, or refused where they do not fit.
+func FuzzGGUFDecode(f *testing.F) {
+	f.Add([]byte{}, uint32(0), uint16(0))
+	f.Add(make([]byte, 66), uint32(16), uint16(256))
+	f.Add(make([]byte, 67), uint32(35), uint16(256))
+	f.Add(make([]byte, 36), uint32(40), uint16(65))
+	f.Fuzz(func(t *testing.T, raw []byte, number uint32, n uint16) {
+		typ := GGUFType(number)
+		block, size := typ.Block()
+		fits := typ.Decodes() && int(n)%block == 0 && int(n)/block*size == len(raw)
+		if err := DecodeGGUF(make([]float32, n), typ, raw); (err == nil) != fits {
+			t.Errorf("%s, %d bytes for %d elements: %v", typ, len(raw), n, err)
+		}
+		turned := append([]byte(nil), raw...)
+		if SwapGGUF(typ, turned) == nil && SwapGGUF(typ, turned) == nil && string(turned) != string(raw) {
+			t.Errorf("%s: turned twice, %x is %x", typ, raw, turned)
+		}
+	})
+}
+
+func TestGGUFDecodingAllocatesNothing(t *testing.T) {
+	for _, typ := range ggufDecoded() {
+		block, size := typ.Block()
+		dst, src := make([]float32, block), make([]byte, size)
+		for _, s := range Available() {
+			if n := testing.AllocsPerRun(3, func() { _ = s.DecodeGGUF(dst, typ, src) }); n > 0 {
+				t.Errorf("%s: %s: %v allocations", s.Name, typ, n)
+			}
+		}
+	}
+}

@@ -184,7 +184,7 @@ func (b *superBlock) minUnits() (d, dmin float64) {
 
 // minAt is the minimum that suits the group's codes where its scale is not the wish.
 func (g *superGroup) minAt(scale float64) float64 {
-	return g.minWish - float64(g.lean/g.weight*(scale-g.scaleWish))
+	return g.minWish - float64(g.lean/g.weight*(float64(scale)-g.scaleWish))
 }
 
 // rewish sets the wishes to what suits the codes that the group has.

@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"path/filepath"
@@ -89,5 +90,29 @@ func TestGGUFRefusals(t *testing.T) {
 	}
 	if s := kernels.GGUFType(42).String(); s != "type 42" || kernels.GGUFType(42).Known() || kernels.GGUFType(42).Decodes() {
 		t.Errorf("type 42 is %q", s)
+	}
+}
+
+// Blocks of a big-endian file, by what ggml declares as words, are those of a
+// little-endian one when they are turned.
+func TestGGUFSwapsWords(t *testing.T) {
+	for kind, words := range map[kernels.GGUFType][]int{
+		kernels.GGUFQ4_0: {0}, kernels.GGUFQ6_K: {208}, kernels.GGUFIQ2S: {0}, kernels.GGUFIQ3XXS: {0}, kernels.GGUFIQ3S: {0}, kernels.GGUFTQ1_0: {52}, kernels.GGUFTQ2_0: {64},
+		kernels.GGUFIQ1M: {48, 50, 52, 54}, kernels.GGUFIQ1S: {0, 34, 36, 38, 40, 42, 44, 46, 48}, kernels.GGUFNVFP4: nil,
+	} {
+		_, size := kind.Block()
+		little := make([]byte, 2*size)
+		for i := range little {
+			little[i] = byte(7 * i)
+		}
+		big := bytes.Clone(little)
+		for at := 0; at < len(big); at += size {
+			for _, w := range words {
+				big[at+w], big[at+w+1] = big[at+w+1], big[at+w]
+			}
+		}
+		if err := kernels.SwapGGUF(kind, big); err != nil || !bytes.Equal(big, little) {
+			t.Errorf("%s: %x, want %x: %v", kind, big, little, err)
+		}
 	}
 }
