@@ -296,7 +296,7 @@ def quark(path):
                     zero = pack.unpack(zero, reorder, **size)
                 if spec.qscheme.value == "per_group":
                     scale = scale.t().contiguous()
-                out["dequant"] = torch.ops.quark.dequantize(spec.dtype.value, w, scale, zero, spec.ch_axis, spec.group_size, spec.qscheme.value).float()
+                out["dequant"] = torch.ops.quark.dequantize(spec.dtype.value, w, scale, zero, spec.ch_axis or 0, spec.group_size or 0, spec.qscheme.value).float()
             config = json.loads((work / "config.json").read_text())["quantization_config"]
             cases[name] = (config, out)
     write(path, cases)

@@ -17,6 +17,9 @@ func FuzzConfig(f *testing.F) {
 		`{"quant_method":"quantscope","version":1,"targets":["Linear"],"bits":4,"group_size":-1,"quantscope":{"variant":"nvfp4"}}`,
 		`{"quant_method":"gptq","bits":4,"group_size":-1,"sym":true,"dynamic":{"-:.*a":{},"+:b":{"bits":8},"Linear":{},"(?!x)":{}}}`,
 		`{"quant_method":"awq","bits":4,"group_size":128,"version":"gemm","modules_to_not_convert":["Linear","fc",""]}`,
+		`{"quant_method":"quark","global_quant_config":{"weight":{"dtype":"uint4","qscheme":"per_group","group_size":128}},"layer_quant_config":{"*k_proj":{"weight":[{"dtype":"int8"}]}},"layer_type_quant_config":{"torch.nn.Linear":{"weight":null}},"exclude":["lm_head","*o_proj"],"export":{"pack_method":"order"}}`,
+		`{"quant_method":"compressed-tensors","format":"marlin-24","sparsity_config":{"format":"sparse-24-bitmask"},"transform_config":{"config_groups":{"u":{"type":"hadamard","apply":[{"location":"input"}]}}},"kv_cache_scheme":{"num_bits":8,"type":"float"},"global_compression_ratio":1.5}`,
+		`{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION","kv_cache_quant_algo":"FP8","quantized_layers":{"a":{"quant_algo":"NVFP4","group_size":16}},"config_groups":{"group_0":{"targets":["a"],"weights":{"num_bits":4,"type":"float","group_size":16}}}}`,
 		`{"weight_block_size":"128x128"}`, `[]`, `{"ignore":[""]}`,
 	} {
 		f.Add([]byte(seed), "model.layers.0.self_attn.q_proj")

@@ -20,6 +20,13 @@ var fuzzConfigs = []string{
 	ctHead + fp8Args + `"block","block_structure":[3,2]}` + ctTail, `{"quantization_config":{"quant_method":"fp8","weight_block_size":[2,3]}}`,
 	`{"quantization_config":{"quant_method":"quantscope","version":1,"bits":4,"group_size":32,"targets":["Linear"]}}`,
 	gptqConfig(4, 16, true, ""), gptqConfig(3, -1, false, `,"checkpoint_format":"gptq_v2"`), gptqConfig(8, 8, false, `,"dynamic":{"model.layers.0.*":{"bits":2,"group_size":4}}`), awqConfig(4),
+	ctHead + `{"num_bits":3,"type":"int","symmetric":false,"strategy":"group","group_size":8}` + ctTail, ctHead + `{"num_bits":8,"type":"int","strategy":"tensor"}` + ctTail,
+	ctHead + `{"num_bits":8,"type":"float","symmetric":false,"strategy":"group","group_size":5}` + ctTail, ctHead + `{"num_bits":7,"type":"int","strategy":"block","block_structure":[3,4]}` + ctTail,
+	`{"quantization_config":{"quant_method":"modelopt","quant_algo":"W4A8_NVFP4_FP8","quantized_layers":{"model.layers.0.self_attn.q_proj":{"quant_algo":"MXFP8","group_size":32}}}}`,
+	`{"quantization_config":{"quant_method":"modelopt","quant_algo":"W4A16_AWQ","group_size":3}}`,
+	`{"quantization_config":{"quant_method":"quark","global_quant_config":{"weight":{"dtype":"uint4","qscheme":"per_group","group_size":5}},"export":{"pack_method":"order"}}}`,
+	`{"quantization_config":{"quant_method":"quark","global_quant_config":{"weight":{"dtype":"int8","qscheme":"per_tensor"}}}}`,
+	`{"quantization_config":{"quant_method":"awq","bits":4,"group_size":16,"version":"gemv","zero_point":false}}`,
 }
 
 // Whatever tensors stand beside one another, each is in a module that decodes,
@@ -34,6 +41,11 @@ func FuzzOpen(f *testing.F) {
 		f.Add(uint8(i), []byte{15, 2, 1, 7, 16, 2, 1, 1, 19, 2, 1, 7}, []byte{0xFF})
 		f.Add(uint8(i), []byte{15, 2, 7, 4, 16, 2, 2, 4, 17, 2, 2, 32}, []byte{})
 		f.Add(uint8(i), []byte{20, 2, 7, 4, 21, 2, 2, 4}, []byte{})
+		f.Add(uint8(i), []byte{22, 2, 6, 10, 24, 2, 6, 2, 26, 2, 6, 2, 30, 1, 10}, []byte{1, 2})
+		f.Add(uint8(i), []byte{0, 2, 3, 9, 24, 2, 6, 3, 30, 1, 9}, []byte{3})
+		f.Add(uint8(i), []byte{3, 2, 6, 10, 25, 2, 6, 2, 27, 2, 6, 2}, []byte{0x7F})
+		f.Add(uint8(i), []byte{23, 2, 10, 2, 24, 2, 2, 16, 13, 2, 2, 2}, []byte{9})
+		f.Add(uint8(i), []byte{5, 2, 6, 1, 25, 2, 6, 2, 31, 1, 2, 29, 1, 10, 13, 2, 1, 2}, []byte{6, 0, 0, 0, 10})
 		f.Add(uint8(i), []byte{10, 3, 2, 4, 8, 11, 3, 2, 4, 1, 12, 1, 2}, []byte{0x7F})
 	}
 	kinds := []struct {
@@ -44,6 +56,8 @@ func FuzzOpen(f *testing.F) {
 		{"weight_packed", checkpoint.I32}, {"weight_scale", checkpoint.BF16}, {"weight_shape", checkpoint.I64}, {"blocks", checkpoint.U8}, {"scales", checkpoint.U8},
 		{"weight_packed", checkpoint.U8}, {"weight_scale", checkpoint.U8}, {"weight_global_scale", checkpoint.F32}, {"weight_zero_point", checkpoint.I32}, {"weight_min", checkpoint.BF16},
 		{"qweight", checkpoint.I32}, {"qzeros", checkpoint.I32}, {"scales", checkpoint.F16}, {"g_idx", checkpoint.I32}, {"scales", checkpoint.F32}, {"B", checkpoint.I32}, {"s", checkpoint.F16},
+		{"weight", checkpoint.I8}, {"weight", checkpoint.I32}, {"weight_scale", checkpoint.F32}, {"weight_scale", checkpoint.F16}, {"weight_zero_point", checkpoint.I8}, {"weight_zero_point", checkpoint.F8E4M3},
+		{"weight_zero_point", checkpoint.U8}, {"weight_g_idx", checkpoint.I32}, {"pre_quant_scale", checkpoint.BF16}, {"weight_shape", checkpoint.I32},
 	}
 	f.Fuzz(func(t *testing.T, config uint8, layout, data []byte) {
 		type entry struct {

@@ -16,6 +16,12 @@ import (
 // openMemory opens a checkpoint of one file that is on no disk.
 func openMemory(t testing.TB, config string, parts []part) *Layout {
 	t.Helper()
+	return openMemoryWith(t, config, parts, Options{})
+}
+
+// openMemoryWith is openMemory with options.
+func openMemoryWith(t testing.TB, config string, parts []part, o Options) *Layout {
+	t.Helper()
 	type entry struct {
 		DType   string   `json:"dtype"`
 		Shape   []int64  `json:"shape"`
@@ -44,7 +50,7 @@ func openMemory(t testing.TB, config string, parts []part) *Layout {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Open(ck, model)
+	l, err := OpenWith(ck, model, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,25 +131,37 @@ func tableFormat(p *packed, g *group, scales *checkpoint.Tensor) (name string, o
 	return name, err == nil
 }
 
-// packing tells dense words from padded ones.
+// packing tells dense words from padded ones: by how many there are of codes and of
+// zero points, and where that is the same by the bits that whole values leave empty.
 func (o *opener) packing(g *group, bits int, rows, cols, stored int64, zeros *checkpoint.Tensor) (padded bool, err error) {
 	codes := g.params["weight_packed"]
 	dense, loose := ceil(cols*int64(bits), 32), ceil(cols, int64(32/bits))
-	switch {
-	case stored != dense && stored != loose:
+	if stored != dense && stored != loose {
 		return false, fmt.Errorf("weight_packed is %v, want %d words a row for %d inputs of %d bits, or %d in words that hold whole values", codes.Shape, dense, cols, bits, loose)
-	case 32%bits == 0 || cols <= int64(32/bits): // there is no difference
-		return false, nil
-	case dense != loose:
+	}
+	if dense != loose {
 		return stored == loose, nil
 	}
-	if zeros != nil && zeros.DType == checkpoint.I32 && len(zeros.Shape) == 2 {
-		dense, loose := ceil(rows*int64(bits), 32), ceil(rows, int64(32/bits))
-		if dense != loose && (zeros.Shape[0] == dense || zeros.Shape[0] == loose) {
-			return zeros.Shape[0] == loose, nil
+	var differ []*checkpoint.Tensor // what is not the same either way
+	if cols > int64(32/bits) {
+		differ = append(differ, codes)
+	}
+	if zeros != nil && zeros.DType == checkpoint.I32 && len(zeros.Shape) >= 2 && rows > int64(32/bits) {
+		lines := zeros.Shape[len(zeros.Shape)-2]
+		if dense, loose := ceil(rows*int64(bits), 32), ceil(rows, int64(32/bits)); dense != loose && (lines == dense || lines == loose) {
+			return lines == loose, nil
+		}
+		differ = append(differ, zeros)
+	}
+	if 32%bits == 0 || len(differ) == 0 {
+		return false, nil
+	}
+	used := false
+	for _, t := range differ {
+		if used, err = o.upperBits(t, bits); used || err != nil {
+			break
 		}
 	}
-	used, err := o.upperBits(codes, bits)
 	switch {
 	case err != nil:
 		return false, err
@@ -161,7 +173,7 @@ func (o *opener) packing(g *group, bits int, rows, cols, stored int64, zeros *ch
 		o.Packing = o.options.Packing
 		return o.Packing == PackingPadded, nil
 	}
-	return false, fmt.Errorf("%d inputs of %d bits take %d words a row whether values cross words or not, and no word has its upper %d bits set: --packing %s or %s says which", cols, bits, dense, 32%bits, packings[0], packings[1])
+	return false, fmt.Errorf("%d×%d of %d bits take as many words whether values cross words or not, and no word has its upper %d bits set: --packing %s or %s says which", rows, cols, bits, 32%bits, packings[0], packings[1])
 }
 
 // upperBitWords are how many words are looked at for bits that whole values leave
