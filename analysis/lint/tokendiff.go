@@ -12,8 +12,6 @@ import (
 // against holds tokenizer and template against the source's.
 func (r *run) against(own, source texts) {
 	switch {
-	case own.tokenizer == nil && own.config == nil && (source.tokenizer != nil || source.config != nil):
-		r.add("tokenizer-missing", Finding{File: tokenizerFile, Message: "is missing, and the source has it"})
 	case own.tokenizer == nil && source.tokenizer != nil:
 		r.add("tokenizer-missing", Finding{File: tokenizerFile, Message: "is missing, and the source has it"})
 	case own.tokenizer != nil && source.tokenizer != nil:
