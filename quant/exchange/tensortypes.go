@@ -31,6 +31,9 @@ func ggufNames(r topology.Role) []string {
 	if r.Kind == topology.Embedding && r.Layer < 0 && r.Projection == "" && !r.MTP {
 		return []string{"token_embd.weight"}
 	}
+	if r.Kind == topology.Embedding && r.Layer >= 0 && r.MTP {
+		return []string{fmt.Sprintf("blk.%d.nextn.embed_tokens.weight", r.Layer)}
+	}
 	if r.Projection == "gate_up" {
 		var out []string
 		for _, p := range []string{"gate", "up"} {
