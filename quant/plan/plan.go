@@ -245,6 +245,7 @@ type planner struct {
 	size     []int64 // of each tensor in the source
 	params   []int64 // of each tensor; of scales and the like 0
 	after    []int64 // of each matrix that a group stores, its bytes in files
+	bytes    map[shaped]int64
 }
 
 // state is what becomes of a matrix: the index of its group, or one of these.

@@ -109,7 +109,14 @@ func (p *planner) shares() error {
 	for g := range p.Groups {
 		p.Groups[g].Scheme, p.Groups[g].Variant = p.variants[g].Scheme, p.variants[g].Name
 	}
-	p.Selection, p.Of = []topology.Matrix{}, []int{}
+	p.bytes = map[shaped]int64{}
+	targeted := 0
+	for _, s := range p.state {
+		if s >= 0 {
+			targeted++
+		}
+	}
+	p.Selection, p.Of = make([]topology.Matrix, 0, targeted), make([]int, 0, targeted)
 	p.BytesAfter = p.BytesBefore
 	for i := range m.Tensors {
 		stays, params := p.size[i], p.params[i]
@@ -149,13 +156,25 @@ func (p *planner) shares() error {
 	return nil
 }
 
+// shaped is a shape in the scheme of a group.
+type shaped struct{ group, rows, cols int }
+
 // stored is what a matrix takes in a group's scheme: in the layout, where there is
 // one that has the scheme, else by the table of formats.
-func (p *planner) stored(g int, x *topology.Matrix) (int64, error) {
-	if p.o.Layout != "" && slices.Contains(export.Formats(p.o.Layout), p.formats[g].Name) {
-		return export.StoredBytes(p.o.Layout, p.variants[g].Spec, x.Rows, x.Cols)
+func (p *planner) stored(g int, x *topology.Matrix) (n int64, err error) {
+	key := shaped{g, x.Rows, x.Cols}
+	if n, ok := p.bytes[key]; ok {
+		return n, nil
 	}
-	return p.formats[g].Bytes(x.Rows, x.Cols)
+	if p.o.Layout != "" && slices.Contains(export.Formats(p.o.Layout), p.formats[g].Name) {
+		n, err = export.StoredBytes(p.o.Layout, p.variants[g].Spec, x.Rows, x.Cols)
+	} else {
+		n, err = p.formats[g].Bytes(x.Rows, x.Cols)
+	}
+	if err == nil {
+		p.bytes[key] = n
+	}
+	return n, err
 }
 
 func (s *Share) add(params, before, after int64) {

@@ -96,13 +96,19 @@ func (p *planner) checkBlocks(g int) {
 	refused, short := 0, 0
 	var firstRefused, firstShort *topology.Matrix
 	why := ""
+	fits := map[shaped]error{}
 	for i := range p.Selection {
 		x := &p.Selection[i]
 		if p.Of[i] != g {
 			continue
 		}
 		if p.o.Layout != "" {
-			if err := export.Fits(p.o.Layout, f.Name, x.Rows, x.Cols); err != nil {
+			err, ok := fits[shaped{g, x.Rows, x.Cols}]
+			if !ok {
+				err = export.Fits(p.o.Layout, f.Name, x.Rows, x.Cols)
+				fits[shaped{g, x.Rows, x.Cols}] = err
+			}
+			if err != nil {
 				if refused++; refused == 1 {
 					firstRefused, why = x, strings.TrimSuffix(err.Error(), ": "+export.ErrMatrix.Error())
 				}

@@ -24,7 +24,7 @@ type nameOf struct {
 }
 
 func newNameIndex(matrices []topology.Matrix) *nameIndex {
-	ix := &nameIndex{byName: make(map[string]int, len(matrices)), byOther: make(map[string][]int, len(matrices))}
+	ix := &nameIndex{all: make([]nameOf, 0, 2*len(matrices)), byName: make(map[string]int, len(matrices)), byOther: make(map[string][]int, len(matrices))}
 	for i := range matrices {
 		m := &matrices[i]
 		ix.byName[m.Name] = i
