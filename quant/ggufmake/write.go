@@ -24,6 +24,15 @@ type Settings struct {
 	Overwrite bool
 	// Progress is told how many elements are done, from any goroutine.
 	Progress func(elements int64)
+
+	create func(path string) (output, error) // nil is the operating system's
+}
+
+// output is a file that gets its name when it is whole.
+type output interface {
+	WriteAt(p []byte, off int64) (int, error)
+	Commit() error
+	Abandon() error
 }
 
 // chunkElements is how much of a tensor one worker takes at a time. It does not
@@ -101,7 +110,11 @@ func (p *Plan) Write(ctx context.Context, path string, s Settings) (errs []Error
 	if err != nil {
 		return nil, err
 	}
-	out, err := checkpoint.CreateAtomic(path)
+	create := s.create
+	if create == nil {
+		create = func(path string) (output, error) { return checkpoint.CreateAtomic(path) }
+	}
+	out, err := create(path)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +148,7 @@ func (p *Plan) Write(ctx context.Context, path string, s Settings) (errs []Error
 type writer struct {
 	*Plan
 	Settings
-	out  *checkpoint.AtomicFile
+	out  output
 	path string
 	list []chunk
 }

@@ -9,9 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
 	"quantscope/quant/gguf"
 )
 
@@ -263,4 +266,49 @@ func TestOddSources(t *testing.T) {
 			t.Errorf("%s differs", a.Weights[i].Name)
 		}
 	}
+}
+
+// full is a file on a disk that is full after some writes.
+type full struct {
+	output
+	left *atomic.Int64
+}
+
+func (f full) WriteAt(p []byte, off int64) (int, error) {
+	if f.left.Add(-1) < 0 {
+		return 0, syscall.ENOSPC
+	}
+	return f.output.WriteAt(p, off)
+}
+
+// A disk that fills up at any write ends the work with its error, and with nothing
+// left; neither does a scale that is written before the blocks.
+func TestDiskFull(t *testing.T) {
+	p, err := NewPlan(openSource(t, ggufFile(t, nil)), Request{Type: kernels.GGUFNVFP4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range int64(100) {
+		dir := t.TempDir()
+		var left atomic.Int64
+		left.Store(at)
+		_, err := p.Write(context.Background(), filepath.Join(dir, "out.gguf"), Settings{Set: kernels.Best(), Threads: 2, create: func(path string) (output, error) {
+			f, err := checkpoint.CreateAtomic(path)
+			return full{f, &left}, err
+		}})
+		files, readErr := os.ReadDir(dir)
+		if readErr != nil {
+			t.Fatal(readErr)
+		}
+		if err == nil {
+			if at < 20 || len(files) != 1 {
+				t.Errorf("whole after %d writes, %d files", at, len(files))
+			}
+			return
+		}
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "out.gguf") || strings.Contains(err.Error(), "\n") || len(files) != 0 {
+			t.Fatalf("after %d writes: %v, left %v", at, err, files)
+		}
+	}
+	t.Error("never whole")
 }
