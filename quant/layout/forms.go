@@ -78,7 +78,7 @@ func knownForms() string {
 
 // marks are the parameters that only quantized modules have.
 var marks = []string{
-	"weight_packed", "weight_scale", "weight_scale_2", "weight_scale_inv", "weight_global_scale", "weight_zero_point", "weight_shape", "weight_min", "weight_g_idx",
+	"weight_packed", "weight_scale", "weight_scale_2", "weight_scale_inv", "weight_global_scale", "weight_zero_point", "weight_shape", "weight_min", "weight_g_idx", preQuantScale,
 	"qweight", "qzeros", "scales", "g_idx", "blocks", "B", "trellis",
 }
 

@@ -336,6 +336,7 @@ func TestWhatDoesNotFit(t *testing.T) {
 		{"words of another shape", ctHead + intArgs + `32}` + ctTail, []part{words, wordScale, with(shape, func(p *part) { p.data[8] = 17 })}, Incomplete, "want 3 words a row for 17 inputs"},
 		{"order of other activations", ctHead + intArgs + `32}` + ctTail, []part{words, wordScale, shape, {proj + ".weight_g_idx", checkpoint.I32, []int64{15}, make([]byte, 60)}}, Incomplete, "want I32 [16]"},
 		{"other inputs scaled", "", []part{codes, scale, global, {proj + ".pre_quant_scale", checkpoint.BF16, []int64{31}, make([]byte, 62)}}, Incomplete, "pre_quant_scale is [31], want [32]"},
+		{"inputs scaled before plain weights", "", []part{{proj + ".weight", checkpoint.BF16, []int64{2, 4}, make([]byte, 16)}, {proj + ".pre_quant_scale", checkpoint.BF16, []int64{4}, make([]byte, 8)}}, UnknownForm, "pre_quant_scale BF16, weight BF16"},
 		{"a matrix of low rank", "", []part{codes, scale, global, {proj + ".svdquant_lora_a", checkpoint.BF16, []int64{2, 32}, make([]byte, 128)}}, UnknownForm, "NVFP4_SVD"},
 		{"GPTQ", "", []part{{proj + ".qweight", checkpoint.I32, []int64{2, 4}, make([]byte, 32)}, {proj + ".scales", checkpoint.F16, []int64{1, 4}, make([]byte, 8)}}, UnknownForm, "qweight I32"},
 	}
