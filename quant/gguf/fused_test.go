@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -35,18 +36,69 @@ func matrix(t *testing.T, m *Model, name string) []float32 {
 	if err := m.ReadRows(context.Background(), w, rows, got); err != nil {
 		t.Fatal(err)
 	}
-	l, err := m.Load(context.Background(), w, kernels.Reference(), make([]byte, w.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	panel := make([]float32, len(got))
-	if err := l.panel(panel, 0, w.Rows, 0, w.Cols); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(got, panel) {
-		t.Errorf("%s: rows and panels differ", name)
+	for _, set := range kernels.Available() {
+		l, err := m.Load(context.Background(), w, set, make([]byte, w.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		panel := make([]float32, len(got))
+		if err := l.panel(panel, 0, w.Rows, 0, w.Cols); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.EqualFunc(got, panel, sameFloat) {
+			t.Errorf("%s, %s: rows and panels differ", name, set.Name)
+		}
 	}
 	return got
+}
+
+// sameFloat is equality of bits; any NaN is like any other.
+func sameFloat(a, b float32) bool {
+	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b
+}
+
+// Every type that has a decoder goes through a model: by rows, in panels by every set
+// of kernels, and with rows of q and k put back.
+func TestEveryTypeInAModel(t *testing.T) {
+	n := 0
+	for kind := range kernels.GGUFType(48) {
+		if block, _ := kind.Block(); !kind.Decodes() || block == 1 && kind != kernels.GGUFF32 && kind != kernels.GGUFF16 && kind != kernels.GGUFBF16 {
+			continue
+		}
+		n++
+		rng := rand.New(rand.NewPCG(8, uint64(kind)))
+		x := llamaFixture(kernels.GGUFF16)
+		x.tensors = nil
+		x.keys["llama.embedding_length"], x.keys["llama.feed_forward_length"], x.keys["llama.rope.dimension_count"] = uint32(256), uint32(512), uint32(64)
+		x.add(rng, "token_embd.weight", kind, 8, 256).add(rng, "output_norm.weight", kernels.GGUFF32, 256)
+		x.add(rng, "blk.0.attn_q.weight", kind, 256, 256).add(rng, "blk.0.attn_k.weight", kind, 128, 256).add(rng, "blk.0.ffn_down.weight", kind, 256, 512)
+		m, err := x.model(t)
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		for i := range m.Weights {
+			w := &m.Weights[i]
+			got := matrix(t, m, w.Name)
+			stored := make([]float32, len(got))
+			if err := m.Decode(context.Background(), &m.Tensors[w.pieces[0].tensor], 0, stored); err != nil {
+				t.Fatal(err)
+			}
+			if h := w.pieces[0].heads; h > 0 {
+				for r := range w.Rows {
+					if !slices.EqualFunc(got[r*w.Cols:][:w.Cols], stored[paired(r, w.Rows/h)*w.Cols:][:w.Cols], sameFloat) {
+						t.Errorf("%s: row %d of %s", kind, r, w.Name)
+						break
+					}
+				}
+			} else if !slices.EqualFunc(got, stored, sameFloat) {
+				t.Errorf("%s: %s", kind, w.Name)
+			}
+		}
+	}
+	if n < 26 {
+		t.Errorf("%d types", n)
+	}
 }
 
 func put(x *fixture, name string, kind kernels.GGUFType, data []byte, shape ...int) {
