@@ -173,7 +173,7 @@ func TestWindows(t *testing.T) {
 		{`"sliding_window":100}`, 400},
 		{`"sliding_window":100,"use_sliding_window":false}`, 4000},
 		{`"sliding_window":100,"use_sliding_window":true,"max_window_layers":3}`, 3100},
-		{`"sliding_window":100,"sliding_window_pattern":2}`, 2200},
+		{`"sliding_window":100,"sliding_window_pattern":3}`, 1300},
 		{`"sliding_window":100,"layer_types":["sliding_attention","full_attention","sliding_attention","full_attention"]}`, 2200},
 		{`"sliding_window":5000}`, 4000},
 		{`"num_kv_shared_layers":1}`, 3000},

@@ -111,7 +111,7 @@ func literalPart(expr string) string {
 	}
 	longest := ""
 	for _, p := range parts {
-		if s := string(p.Rune); p.Op == syntax.OpLiteral && p.Flags&syntax.FoldCase == 0 && len(s) > len(longest) {
+		if s := string(p.Rune); p.Op == syntax.OpLiteral && p.Flags&syntax.FoldCase == 0 && len(s) >= len(longest) { // names differ most at their ends
 			longest = s
 		}
 	}
