@@ -56,7 +56,7 @@ func (r *run) open(path string) error {
 		r.problem(BadIndex, f.File, f.Tensor, "%s", f.Message)
 	}
 	if r.outModel, err = topology.FromCheckpoint(r.out); err == nil {
-		r.layout, err = layout.Open(r.out, r.outModel)
+		r.layout, err = layout.OpenWith(r.out, r.outModel, r.Layout)
 	}
 	if err != nil {
 		return errors.Join(err, r.out.Close())

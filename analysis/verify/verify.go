@@ -21,6 +21,7 @@ import (
 
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/layout"
 	"quantscope/quant/topology"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	Session Session
 	// Codes are those that a calibrated variant chose; nil: not known.
 	Codes Codes
+	// Layout is how the output is read where it does not tell.
+	Layout layout.Options
 
 	Set      kernels.Set // the zero value is the best of the machine
 	Threads  int         // 0: all cores

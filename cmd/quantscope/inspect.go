@@ -8,15 +8,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"quantscope/quant/demo"
-	"quantscope/quant/gguf"
 	"quantscope/quant/ggufmake"
 	"quantscope/quant/inspect"
+	"quantscope/quant/layout"
 	"quantscope/views"
 )
 
 func newInspect(std streams) *cobra.Command {
 	var asJSON, list bool
-	var tensor, blocks string
+	var reading readingFlags
+	var tensor string
 	cmd := &cobra.Command{
 		Use:   "inspect CHECKPOINT",
 		Short: "Structure, sizes, memory and findings, from headers only",
@@ -32,26 +33,30 @@ in the cache of keys and values.`,
 		Args: exactly(1, "inspect takes one checkpoint: a folder, a file or demo"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] != demo.Label && ggufmake.IsGGUF(args[0]) {
-				return inspectGGUF(cmd.Context(), std, args[0], blocks, tensor, list, asJSON)
+				return inspectGGUF(cmd.Context(), std, args[0], reading.blocks, tensor, list, asJSON)
 			}
-			if blocks != "" {
+			if reading.blocks != "" {
 				return usage(fmt.Errorf("--gguf-blocks is for GGUF files, and %s is none", args[0]))
 			}
 			if tensor != "" {
 				return inspectTensor(cmd.Context(), std, args[0], tensor, asJSON)
 			}
-			return inspectHeaders(std, args[0], list, asJSON)
+			return inspectHeaders(std, args[0], reading, list, asJSON)
 		},
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&asJSON, "json", false, "print one JSON document")
 	fl.BoolVar(&list, "tensors", false, "list every tensor")
+	reading.bind(cmd)
 	fl.StringVar(&tensor, "tensor", "", "read one tensor and say what it holds")
-	fl.StringVar(&blocks, "gguf-blocks", "", "how numbers in the blocks of a big-endian file stand, where they do not tell: "+gguf.BlockOrders())
 	return cmd
 }
 
-func inspectHeaders(std streams, path string, list, asJSON bool) error {
+func inspectHeaders(std streams, path string, reading readingFlags, list, asJSON bool) error {
+	o, err := reading.options()
+	if err != nil {
+		return err
+	}
 	c, m, err := openModel(path)
 	if err != nil {
 		return err
@@ -60,6 +65,11 @@ func inspectHeaders(std streams, path string, list, asJSON bool) error {
 	r, err := inspect.Headers(c, m, list)
 	if err != nil {
 		return err
+	}
+	if l, err := layout.OpenWith(c, m, o); err != nil {
+		r.Findings = append(r.Findings, inspect.Finding{Message: err.Error()})
+	} else {
+		r.AddLayout(l)
 	}
 	if asJSON {
 		return printJSON(std.out, r)
@@ -86,6 +96,17 @@ func printInspect(std streams, r *inspect.Report) error {
 	}
 	shares("part", r.Kinds)
 	shares("dtype", r.DTypes)
+	if len(r.Quantized) > 0 {
+		var rows [][]string
+		for _, k := range r.Quantized {
+			rows = append(rows, []string{k.Format, k.Method, fmt.Sprint(k.Matrices), millions(k.Params), formatBytes(k.Bytes), k.Reading})
+		}
+		t.table([]string{"quantized", "layout", ">matrices", ">params", ">size", "read as"}, rows)
+		t.line("")
+	}
+	for _, n := range r.Notes {
+		t.line("note     %s", views.Clean(n))
+	}
 	if r.Targets.Matrices > 0 {
 		t.line("targets  %s: %s, %s params, %.1f %% of the checkpoint's", r.Targets.Description, counted(r.Targets.Matrices, "matrix", "matrices"), millions(r.Targets.Params), 100*float64(r.Targets.Params)/float64(r.Params))
 	} else {

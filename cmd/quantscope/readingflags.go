@@ -13,10 +13,16 @@ import (
 // stored tells.
 type readingFlags struct{ zeroPoints, packing, blocks string }
 
+// bind adds all of them.
 func (f *readingFlags) bind(cmd *cobra.Command) {
+	f.bindLayout(cmd)
+	cmd.Flags().StringVar(&f.blocks, "gguf-blocks", "", "how numbers in the blocks of a big-endian GGUF file stand, where they do not tell: "+gguf.BlockOrders())
+}
+
+// bindLayout adds those of safetensors.
+func (f *readingFlags) bindLayout(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.zeroPoints, "zero-points", "", "how zero points of GPTQ and AWQ are stored: as-labelled, v1 or v2 (default: by the label, and refused where what is stored speaks against it)")
-	fl.StringVar(&f.blocks, "gguf-blocks", "", "how numbers in the blocks of a big-endian GGUF file stand, where they do not tell: "+gguf.BlockOrders())
 	fl.StringVar(&f.packing, "packing", "", "how words hold integers of 3, 5, 6 and 7 bits: dense (across words) or padded (whole ones) (default: as the number of words tells, and refused where it does not)")
 }
 

@@ -21,6 +21,7 @@ import (
 type verifyFlags struct {
 	session, variant string
 	codes            string
+	reading          readingFlags
 	threads          int
 	json             bool
 }
@@ -49,6 +50,7 @@ the weights are held against the tensors and the source. SRC may be demo.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.session, "session", "", "session that measured the tensors when they were made: its records must be theirs")
 	fl.StringVar(&f.variant, "variant", "", "variant that OUT was made with (default: what its config or the session says, else what makes the same)")
+	f.reading.bindLayout(cmd)
 	fl.StringVar(&f.codes, "codes", "", "folder of codes that OUT was written from: a calibrated variant is held against it code for code")
 	fl.IntVar(&f.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
@@ -67,7 +69,11 @@ func verifyCheckpoint(ctx context.Context, std streams, src, out string, f verif
 	if err := present(out); err != nil {
 		return err
 	}
-	o := verify.Options{Variant: f.variant, Set: kernels.Best(), Threads: f.threads}
+	reading, err := f.reading.options()
+	if err != nil {
+		return err
+	}
+	o := verify.Options{Variant: f.variant, Layout: reading, Set: kernels.Best(), Threads: f.threads}
 	if f.session != "" {
 		records, err := openRecords(f.session, ck.Identity().String())
 		if err != nil {

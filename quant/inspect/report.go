@@ -11,6 +11,7 @@ import (
 
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
+	"quantscope/quant/layout"
 	"quantscope/quant/recipe"
 	"quantscope/quant/topology"
 )
@@ -39,10 +40,13 @@ type Report struct {
 	Kinds         []Share    `json:"kinds"`
 	Targets       Targets    `json:"targets"`
 	Estimates     []Estimate `json:"estimates"`
-	Side          []File     `json:"side"`
-	Unknown       []string   `json:"unknown"`
-	Findings      []Finding  `json:"findings"`
-	List          []Tensor   `json:"list,omitempty"` // every tensor, when asked for
+	// How quantized modules are stored and read, and what the config says beside that.
+	Quantized []layout.Kind `json:"quantized"`
+	Notes     []string      `json:"notes"`
+	Side      []File        `json:"side"`
+	Unknown   []string      `json:"unknown"`
+	Findings  []Finding     `json:"findings"`
+	List      []Tensor      `json:"list,omitempty"` // every tensor, when asked for
 }
 
 // File is one file of the checkpoint.
@@ -110,7 +114,7 @@ func Headers(c *checkpoint.Checkpoint, model *topology.Model, list bool) (*Repor
 		Layers: model.Layers, MTPLayers: model.MTPLayers, ExpertLayers: model.ExpertLayers, Experts: model.Experts,
 		SharedExperts: model.SharedExperts, TopK: model.TopK, Tied: model.Tied, HeadStored: model.HeadStored,
 		QuantMethod: model.Config.QuantMethod, Tensors: len(c.Tensors), Params: model.TotalParams, ActiveParams: model.ActiveParams,
-		Bytes: c.Bytes(), Unknown: append([]string{}, model.Unknown...), Side: []File{}, Findings: []Finding{},
+		Bytes: c.Bytes(), Unknown: append([]string{}, model.Unknown...), Side: []File{}, Quantized: []layout.Kind{}, Notes: []string{}, Findings: []Finding{},
 	}
 	for _, f := range c.Files {
 		r.Files = append(r.Files, File{Name: f.Name, Size: f.Size, HeaderSHA256: hexOf(f.HeaderSHA256)})
