@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -18,30 +20,53 @@ import (
 
 // compareFlags are the flags of compare.
 type compareFlags struct {
-	metric string
-	worst  int
-	json   bool
+	metric  string
+	worst   int
+	json    bool
+	files   compareFilesFlags
+	limited bool // --max-rel-l2 was given
 }
 
 func newCompare(std streams) *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
-		Use:   "compare SESSION A B | SESSION A SESSION2 B",
-		Short: "Compare two variants, tensor by tensor",
+		Use:   "compare SESSION A B | SESSION A SESSION2 B | MASTER CANDIDATE",
+		Short: "Compare two variants, or two checkpoints, tensor by tensor",
 		Long: `compare sets variant B against variant A, of one session or of two sessions of
 one source: on how many tensors B is better, by how much, with a paired test,
 the distribution of the changes, the worst regressions, each layer and
 projection, and the size of both. Sessions over different targets are compared
-on the tensors that both have; sessions of different sources are refused.`,
+on the tensors that both have; sessions of different sources are refused.
+
+With two arguments it holds a checkpoint against its master, matrix by matrix,
+whatever stores the two: folders and files of safetensors in any layout that is
+known, GGUF files, demo. What tools do to weights without changing the model is
+undone first where the weights themselves prove it, and said: smoothing (AWQ,
+SmoothQuant: scales that norms or the rows before were divided by), and rows or
+heads in another order. --max-rel-l2 makes a limit of it: exit 1 beyond.`,
 		Example: `  quantscope compare run.qscope nvfp4 nvfp4+mse
+  quantscope compare ./Model ./Model-AWQ --max-rel-l2 0.15
+  quantscope compare ./Model ./model-Q4_K_M.gguf --json
   quantscope compare run.qscope nvfp4 other.qscope nvfp4 --metric cos`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 3 && len(args) != 4 {
-				return usage(fmt.Errorf("compare takes a session and two of its variants, or twice a session and a variant"))
+			if len(args) < 2 || len(args) > 4 {
+				return usage(errors.New(compareTakes))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.limited = cmd.Flags().Changed("max-rel-l2")
+			if len(args) == 2 {
+				if cmd.Flags().Changed("metric") {
+					return usage(fmt.Errorf("--metric is of sessions: two checkpoints are compared by all figures"))
+				}
+				return compareFiles(cmd.Context(), std, [2]string(args), f)
+			}
+			for _, name := range []string{"max-rel-l2", "as-stored", "threads", "zero-points", "packing", "gguf-blocks"} {
+				if cmd.Flags().Changed(name) {
+					return usage(fmt.Errorf("--%s is of two checkpoints, not of sessions", name))
+				}
+			}
 			if len(args) == 3 {
 				args = []string{args[0], args[1], args[0], args[2]}
 			}
@@ -50,7 +75,11 @@ on the tensors that both have; sessions of different sources are refused.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.metric, "metric", "rel2", "figure to compare by: "+strings.Join(metricNames(), ", "))
-	fl.IntVar(&f.worst, "worst", 10, "how many regressions to list")
+	fl.IntVar(&f.worst, "worst", 10, "how many regressions, or of two checkpoints how many tensors, to list")
+	fl.Float64Var(&f.files.most, "max-rel-l2", 0, "of two checkpoints: largest relative error of a tensor that passes; above it the exit code is 1")
+	fl.BoolVar(&f.files.asStored, "as-stored", false, "of two checkpoints: undo neither smoothing nor orders of rows")
+	fl.IntVar(&f.files.threads, "threads", runtime.GOMAXPROCS(0), "of two checkpoints: workers")
+	f.files.reading.bind(cmd)
 	fl.BoolVar(&f.json, "json", false, "print one JSON document on standard output")
 	_ = cmd.RegisterFlagCompletionFunc("metric", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return metricNames(), cobra.ShellCompDirectiveNoFileComp
