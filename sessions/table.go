@@ -90,3 +90,6 @@ func sourceBytes(t *Tensor) int64 {
 	}
 	return int64(t.Rows) * int64(t.Cols) * int64(d.Bits()) / 8
 }
+
+// SourceBytes is what a tensor takes in the source; -1 for a type that is not known.
+func SourceBytes(t *Tensor) int64 { return sourceBytes(t) }

@@ -15,13 +15,23 @@ func sizes(state *sessions.State, variant int) []int64 {
 	if variant < 0 || variant >= len(state.Variants) {
 		return nil
 	}
-	v, err := method.Parse(state.Variants[variant].Plain())
-	if err != nil {
-		return nil
+	known := map[string]method.Variant{}
+	for _, name := range state.Kinds(variant) {
+		v, err := method.Parse(name)
+		if err != nil {
+			return nil
+		}
+		known[name] = v
 	}
 	out := make([]int64, len(state.Tensors))
 	for t := range state.Tensors {
-		out[t] = v.Bytes(state.Tensors[t].Rows, state.Tensors[t].Cols)
+		x := &state.Tensors[t]
+		how, quantized := state.How(variant, t)
+		if v, ok := known[how.Plain()]; ok {
+			out[t] = v.Bytes(x.Rows, x.Cols)
+		} else if out[t] = -1; !quantized {
+			out[t] = sessions.SourceBytes(x)
+		}
 	}
 	return out
 }

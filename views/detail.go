@@ -118,7 +118,7 @@ func (d *detailPane) lines() []string {
 func (d *detailPane) head(t *sessions.Tensor) []string {
 	th := d.scene.Theme
 	name := Clean(t.Name)
-	facts := fmt.Sprintf("%d×%d  %s", t.Rows, t.Cols, Clean(t.DType))
+	facts := fmt.Sprintf("%d×%d  %s", t.Rows, t.Cols, Clean(t.DType)) + d.scene.storedAs()
 	if n := Width(name) + 2 + Width(facts); n <= d.w {
 		return []string{th.Title.Render(name) + spaces(d.w-n+2) + th.Dim.Render(facts)}
 	}
@@ -148,7 +148,7 @@ func (d *detailPane) short(t *sessions.Tensor, variants []int) []string {
 	} else if ok {
 		first += "  " + th.Bad.Render(s.Reason(s.Variant, s.Cursor))
 	}
-	facts := fmt.Sprintf("%d×%d  %s", t.Rows, t.Cols, Clean(t.DType))
+	facts := fmt.Sprintf("%d×%d  %s", t.Rows, t.Cols, Clean(t.DType)) + d.scene.storedAs()
 	if n := Width(first) + 2 + Width(facts); n <= d.w {
 		first += spaces(d.w-n+2) + th.Dim.Render(facts)
 	}
@@ -178,6 +178,8 @@ func (d *detailPane) value(v int) string {
 	s := d.scene
 	r, ok := s.Record(v, s.Cursor)
 	switch {
+	case !ok && s.keeps(v):
+		return s.Theme.Faint.Render("kept")
 	case !ok:
 		return s.Theme.Faint.Render(stateGlyphs[NotYet])
 	case r.Failed:

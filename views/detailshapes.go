@@ -127,16 +127,16 @@ func (d *detailPane) shape(sh shape, variants []int) []string {
 	label, marked := sh.label, len(variants) > 1
 	if sh.axis != nil {
 		known := slices.DeleteFunc(slices.Clone(variants), func(v int) bool { return v < 0 || v >= len(s.State.Variants) })
-		variants, _ = alike(known, func(v int) *sessions.Variant { return &s.State.Variants[v] }, s.Variant, sh.axis)
+		variants, _ = alike(known, s.how, s.Variant, sh.axis)
 	}
 	if sh.names != nil && len(variants) > 0 {
-		label = searchTitles[searchAxis(&s.State.Variants[variants[0]])].short
+		label = searchTitles[searchAxis(s.how(variants[0]))].short
 	}
 	for _, v := range variants {
 		if v < 0 || v >= len(s.Detail.Taps) || v >= len(s.State.Variants) || s.Detail.Taps[v] == nil {
 			continue
 		}
-		if bins := sh.bins(s.Detail.Taps[v], &s.State.Variants[v]); !empty(bins) {
+		if bins := sh.bins(s.Detail.Taps[v], s.how(v)); !empty(bins) {
 			series, of = append(series, bins), append(of, v)
 		}
 	}
@@ -151,10 +151,10 @@ func (d *detailPane) shape(sh shape, variants []int) []string {
 	if sh.names != nil {
 		var names []string
 		for i, v := range of {
-			names = unite(names, sh.names(&s.State.Variants[v])[:len(series[i])])
+			names = unite(names, sh.names(s.how(v))[:len(series[i])])
 		}
 		for i, v := range of {
-			series[i] = spreadOver(names, sh.names(&s.State.Variants[v]), series[i])
+			series[i] = spreadOver(names, sh.names(s.how(v)), series[i])
 		}
 		ends = Clean(names[0]) + " … " + Clean(names[len(names)-1])
 	}

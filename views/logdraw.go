@@ -195,7 +195,7 @@ func logLook(th *Theme, kind sessions.EventKind) (lipgloss.Style, string) {
 		return th.Warn, "↓"
 	case sessions.EventFinished:
 		return th.Good, "✓"
-	case sessions.EventCreated, sessions.EventVariant:
+	case sessions.EventCreated, sessions.EventVariant, sessions.EventPlan:
 		return th.Dim, "+"
 	case sessions.EventStarted, sessions.EventResumed, sessions.EventYard, sessions.EventCalib:
 		return th.Accent, "▶"

@@ -20,7 +20,7 @@ var logFilters = []logFilter{
 	{"fallbacks", []sessions.EventKind{sessions.EventFallback}},
 	{"calibration", []sessions.EventKind{sessions.EventCalib, sessions.EventUnit, sessions.EventCalibEnd, sessions.EventFallback}},
 	{"run", []sessions.EventKind{
-		sessions.EventCreated, sessions.EventVariant, sessions.EventStarted, sessions.EventPaused, sessions.EventResumed,
+		sessions.EventCreated, sessions.EventVariant, sessions.EventPlan, sessions.EventStarted, sessions.EventPaused, sessions.EventResumed,
 		sessions.EventCancelled, sessions.EventStopped, sessions.EventFinished, sessions.EventYard, sessions.EventYardEnd,
 		sessions.EventCalib, sessions.EventUnit, sessions.EventCalibEnd,
 	}},

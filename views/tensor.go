@@ -285,7 +285,7 @@ func (p *Tensor) taps() []tapOf {
 	}
 	for v, tap := range s.Detail.Taps {
 		if tap != nil && v < len(s.State.Variants) {
-			out = append(out, tapOf{tap, &s.State.Variants[v]})
+			out = append(out, tapOf{tap, s.how(v)})
 		}
 	}
 	return out
