@@ -149,3 +149,30 @@ func TestPlanOfFusedExperts(t *testing.T) {
 		t.Errorf("exit %d: %q", o.code, text)
 	}
 }
+
+// No head is counted that is not there, though the config says that the embedding is
+// none.
+func TestPlanOfAMissingHead(t *testing.T) {
+	p, o := planned(t, caseDir(t, "C38"), "--variant", "fp8", "--targets", "*")
+	const stored = (64*16 + 16) * 2 // embedding and norm
+	if p.Before.WeightsBytes != stored || p.BytesBefore != stored || p.DecodeBefore.BytesPerToken != 2*(16+16) {
+		t.Errorf("%+v, a token reads %+v", p.Before, p.DecodeBefore)
+	}
+	expected(t, caseDir(t, "C38")).mentions(t, o.out)
+}
+
+// Sizes of heads stand in a nested config, or follow from others: 4 heads of 8 in the
+// one, 2 of 8 in the other, which stores keys alone.
+func TestPlanOfGeometry(t *testing.T) {
+	for dir, want := range map[string]int64{"nested": 2 * 4 * 8 * 2 * 1000, "old": 2 * 2 * 8 * 2 * 1000} {
+		p, o := planned(t, filepath.Join(caseDir(t, "C40"), dir), "--recipe", "int4-g128", "--kv-tokens", "1k", "--ranks", "2")
+		if o.code != 0 || p.After.KVBytes*2 != want {
+			t.Errorf("%s: exit %d, %d bytes on each of two: %s", dir, o.code, p.After.KVBytes, o.err)
+		}
+		for _, f := range p.Findings {
+			if f.ID == recipes.RankHeads {
+				t.Errorf("%s: %+v", dir, f)
+			}
+		}
+	}
+}

@@ -142,7 +142,11 @@ func (p *planner) checkSource() {
 	}
 	for _, list := range [][]topology.Finding{m.Findings, m.Unresolved} {
 		for _, f := range list {
-			p.find(Finding{ID: OfCheckpoint, Tensor: f.Tensor, Message: strings.TrimSpace(f.Tensor + " " + f.Message), Fix: "lint says more"})
+			message := f.Message
+			if !strings.Contains(message, f.Tensor) {
+				message = f.Tensor + ": " + message
+			}
+			p.find(Finding{ID: OfCheckpoint, Tensor: f.Tensor, Message: message, Fix: "lint says more"})
 		}
 	}
 	p.checkRanks()
