@@ -20,6 +20,7 @@ type layerCache struct {
 	mtp                bool
 	k, v, qkv, kv      int64 // outputs of the projections
 	latent, linear, ix bool
+	packed             bool // its sides do not say how many outputs there are
 }
 
 // keysAndValues is what a rank keeps of Options.KVTokens tokens, and what is to be
@@ -87,7 +88,8 @@ func (p *planner) caches() map[int]layerCache {
 		case p.first[i] < p.first[i+1]:
 			rows = int64(m.Matrices[p.first[i]].Rows)
 		case len(m.Tensors[i].Shape) > 0:
-			rows = m.Tensors[i].Shape[0] // packed along the inputs, but in GPTQ
+			rows = m.Tensors[i].Shape[0]
+			is.packed = is.packed || r.Projection == "k" || r.Projection == "qkv"
 		}
 		switch r.Projection {
 		case "k":
@@ -121,13 +123,8 @@ func (p *planner) cacheRows(is *layerCache, notes *notes) int64 {
 		return is.kv
 	}
 	k, v := is.k, is.v
-	if is.qkv > 0 && k == 0 {
+	if is.qkv > 0 && k == 0 || is.packed && c.KVOut() > 0 {
 		k, v = int64(c.KVOut()), int64(c.KVOut())
-	}
-	if c.HeadDimStated || is.qkv > 0 { // packed matrices do not show their outputs
-		if c.KVOut() > 0 && p.model.Config.QuantMethod != "" {
-			k, v = int64(c.KVOut()), int64(c.KVOut())
-		}
 	}
 	if v == 0 {
 		v = k // one projection for both

@@ -127,9 +127,12 @@ func (p *planner) rankBytes(i int) int64 {
 		return size / t.Shape[0] * rows
 	case c == byCols && (n < 2 || t.Shape[n-1] < ranks), n == 0, c != byCols && t.Shape[0] < 2:
 		return size // biases of what is divided by inputs, scales of a whole tensor
-	case c == byHeads || c == byQKV:
+	case n == 1 && (c == byHeads || c == byQKV):
 		rows, _ := p.rankShape(r, t.Shape[0], 1)
 		return size / t.Shape[0] * rows
+	case c == byHeads && p.model.Config.KVHeads > 0: // packed, whose sides say nothing of heads
+		heads := int64(p.model.Config.KVHeads)
+		return divided(size, heads) * max(1, divided(heads, ranks))
 	}
 	return divided(size, ranks)
 }

@@ -1,10 +1,14 @@
 package plan
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"quantscope/quant/recipe"
+	"quantscope/quant/topology"
 )
 
 // qwenLayer is a layer of Qwen3-30B-A3B without its experts, in elements that a rank
@@ -264,5 +268,71 @@ func TestTower(t *testing.T) {
 	}
 	if whole.Err() != nil || whole.Targeted != 1 || whole.DecodeBefore != text.DecodeBefore {
 		t.Errorf("%+v", whole.Findings)
+	}
+}
+
+// Whatever the checkpoint: one rank holds what is stored but for what is left out, and
+// rows that vocabularies are padded with; more ranks hold less each and more
+// together, and what a class leaves out does not depend on them.
+func TestRanksOfFamilies(t *testing.T) {
+	for _, fixture := range topologyFixtures(t) {
+		m := fromTopology(t, fixture)
+		padding := int64(0)
+		for i := range m.Tensors {
+			if r := &m.Roles[i]; cutOf(r) == byVocab && r.Param == "weight" && len(m.Tensors[i].Shape) == 2 {
+				rows := m.Tensors[i].Shape[0]
+				padding += (divided(rows, vocabUnit)*vocabUnit - rows) * m.Tensors[i].Shape[1] * elementBytes(m.Tensors[i].DType)
+			}
+		}
+		f := parse(t, "groups:\n  - {scheme: nvfp4, targets: ['*proj*', '*.w1', '*.w2', '*.w3', '*.weight']}\n")
+		for _, loader := range []string{"all", "", "XForCausalLM", "XMTPModel", "XModel"} {
+			one, err := Resolve(m, f, Options{Loader: loader, KVTokens: 100})
+			if errors.Is(err, recipe.ErrNothing) {
+				break // packed
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", fixture, err)
+			}
+			left := int64(0)
+			for _, part := range one.Before.LeftOut {
+				left += part.Bytes
+			}
+			got := one.Before.WeightsBytes + left - one.BytesBefore
+			if got < 0 || got > padding || loader == "all" && got != padding {
+				t.Errorf("%s as %q: %d and %d left out of %d, padding %d", fixture, loader, one.Before.WeightsBytes, left, one.BytesBefore, padding)
+			}
+			for _, ranks := range []int64{2, 3, 8} {
+				p := resolved(t, m, f, Options{Loader: loader, KVTokens: 100, Ranks: int(ranks)})
+				for _, pair := range [][2]Memory{{p.Before, one.Before}, {p.After, one.After}} {
+					many, single := pair[0], pair[1]
+					if many.WeightsBytes > single.WeightsBytes || many.WeightsBytes*ranks < single.WeightsBytes || many.KVBytes > single.KVBytes || many.KVBytes*ranks < single.KVBytes {
+						t.Errorf("%s as %q: %d ranks hold %+v each, one %+v", fixture, loader, ranks, many, single)
+					}
+					if !slices.Equal(many.LeftOut, single.LeftOut) {
+						t.Errorf("%s: left out %+v and %+v", fixture, many.LeftOut, single.LeftOut)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Packed keys and values are as many as the config says, by the side that no packing
+// shows, and ranks that are more than heads hold one each.
+func TestPackedHeads(t *testing.T) {
+	var s shapes
+	p := "model.layers.0.self_attn."
+	for _, n := range []string{"k", "v"} {
+		s = append(s, topology.Named{Name: p + n + "_proj.qweight", DType: "I32", Shape: []int64{64 / 8, 32}})
+	}
+	s.add("model.layers.0.mlp.up_proj.weight", 16, 64)
+	m := s.model(t, `{"model_type":"qwen3","hidden_size":64,"num_hidden_layers":1,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"tie_word_embeddings":true,"quantization_config":{"quant_method":"gptq","bits":4,"group_size":64}}`)
+	f := parse(t, "groups:\n  - {scheme: nvfp4, targets: ['*.up_proj']}\n")
+	const packed, up = 2 * 8 * 32 * 4, 16 * 64 * 2
+	for ranks, share := range map[int64]int64{1: 1, 2: 2, 4: 2} {
+		got := resolved(t, m, f, Options{KVTokens: 10, Ranks: int(ranks)}).Before
+		if got.WeightsBytes != packed/share+up/ranks || got.KVBytes != 2*32*2*10/share {
+			t.Errorf("%d ranks: %+v", ranks, got)
+		}
 	}
 }

@@ -34,7 +34,11 @@ func (p *planner) sizes() error {
 		for _, side := range t.Shape {
 			n *= side
 		}
-		p.size[i] = (n*int64(d.Bits()) + 7) / 8
+		if b := int64(d.Bits()); b%8 == 0 {
+			p.size[i] = n * (b / 8)
+		} else {
+			p.size[i] = (n*b + 7) / 8
+		}
 		p.BytesBefore += p.size[i]
 	}
 	p.first[len(m.Tensors)] = k
