@@ -37,23 +37,26 @@ func (r *run) declared() error {
 			}
 			x.Evidence = []Evidence{{"dtype", t.DType.String()}, {"shape", fmt.Sprint(t.Shape)}, {"part", role.Kind.String()}}
 		}
-		if s, ok := r.readingOf(f.Tensor); ok {
-			x.Evidence = append(x.Evidence, s)
-		}
+		x.Evidence = append(x.Evidence, r.readingOf(f.Tensor)...)
 		r.add(id, x)
 	}
 	r.fusedExperts(fused)
 	return nil
 }
 
-// readingOf is what a module's tensor is stored as.
-func (r *run) readingOf(tensor string) (Evidence, bool) {
+// readingOf is what a module's tensor is stored as, and how it is read where
+// conventions differ; nil for what is no module.
+func (r *run) readingOf(tensor string) []Evidence {
 	name, _ := layout.Split(tensor)
 	m, ok := r.lay.Lookup(name)
 	if !ok {
-		return Evidence{}, false
+		return nil
 	}
-	return Evidence{"stored as", fmt.Sprintf("%s, %d × %d", m.Spec.Format, m.Rows, m.Cols)}, true
+	out := []Evidence{{"stored as", fmt.Sprintf("%s, %d × %d", m.Spec.Format, m.Rows, m.Cols)}}
+	if how := m.Reading(); how != "" {
+		out = append(out, Evidence{"read as", how})
+	}
+	return out
 }
 
 // roleOf is a tensor's role, nil for one that is not stored.

@@ -70,8 +70,9 @@ func isMatrix(t *gguf.Tensor) bool {
 
 // ggufTypes holds types against general.file_type by share of parameters.
 func (r *run) ggufTypes() {
-	label, _ := uintOf(r.GGUF, "general.file_type")
+	label, stated := uintOf(r.GGUF, "general.file_type")
 	ft, known := fileTypes[label&^guessed]
+	known = known && stated
 	var s shares
 	type sum struct {
 		n      int

@@ -14,14 +14,17 @@ import (
 var scaleParams = map[string]bool{
 	"weight_scale": true, "weight_scale_2": true, "weight_global_scale": true, "weight_scale_inv": true, "scale": true, "scale_inv": true,
 	"input_scale": true, "input_global_scale": true, "scales": true, "q_scale": true, "k_scale": true, "v_scale": true, "pre_quant_scale": true,
-	"output_scale": true, "activation_scale": true,
+	"output_scale": true, "activation_scale": true, "biases": true, "weight_min": true,
 }
+
+// offsets are what stands beside scales and may be 0 or 1 as it likes.
+var offsets = map[string]bool{"biases": true, "weight_min": true, "pre_quant_scale": true}
 
 // shownPositions is how many positions a message names.
 const shownPositions = 4
 
 // scales reads every scale tensor, in pieces, and nothing else. Bytes of U8 and I8
-// are E8M0 exponents, of which 255 is NaN.
+// are mostly E8M0 exponents, of which 255 is NaN.
 func (r *run) scales() error {
 	for i := range r.Checkpoint.Tensors {
 		t, role := &r.Checkpoint.Tensors[i], &r.Model.Roles[i]
@@ -60,10 +63,7 @@ type survey struct {
 
 // survey reads a tensor.
 func (r *run) survey(t *checkpoint.Tensor) (s survey, err error) {
-	dt := t.DType
-	if dt == checkpoint.U8 || dt == checkpoint.I8 {
-		dt = checkpoint.F8E8M0
-	}
+	dt := r.numbers(t)
 	const chunk = 1 << 16
 	bytes := int64(dt.Bits()) / 8
 	if s.n = t.Elements(); bytes == 0 || s.n == 0 {
@@ -101,6 +101,20 @@ func (r *run) survey(t *checkpoint.Tensor) (s survey, err error) {
 	return s, nil
 }
 
+// numbers is the dtype that a scale's bytes stand for: of U8 and I8 exponents, but
+// E4M3 in MLX's nvfp4.
+func (r *run) numbers(t *checkpoint.Tensor) checkpoint.DType {
+	if t.DType != checkpoint.U8 && t.DType != checkpoint.I8 {
+		return t.DType
+	}
+	if module, _ := layout.Split(t.Name); r.lay != nil {
+		if m, ok := r.lay.Lookup(module); ok && m.Spec.Format == "nvfp4" {
+			return checkpoint.F8E4M3
+		}
+	}
+	return checkpoint.F8E8M0
+}
+
 // memory is room for bytes and values, which is used again.
 func (r *run) memory(bytes, n int64) ([]byte, []float32) {
 	if int64(cap(r.raw)) < bytes {
@@ -134,14 +148,14 @@ func (r *run) judge(t *checkpoint.Tensor, param string, s survey) error {
 		})
 	}
 	single := s.n == 1
-	if s.zero > 0 && param != "pre_quant_scale" && !strings.HasPrefix(param, "input") {
+	if s.zero > 0 && !offsets[param] && !strings.HasPrefix(param, "input") {
 		f := Finding{Message: fmt.Sprintf("%d of %d scales are 0, at %s", s.zero, s.n, places(s.zeroAt, s.zero)), Evidence: []Evidence{{"zero", fmt.Sprint(s.zero)}, {"scales", fmt.Sprint(s.n)}}}
 		if s.zero < s.n {
 			f.Severity = Warning
 		}
 		r.tensor(idScaleZero, t, f)
 	}
-	if s.n > 0 && s.one == s.n && param != "pre_quant_scale" {
+	if s.n > 0 && s.one == s.n && !offsets[param] {
 		f := Finding{Message: fmt.Sprintf("all %d scales are 1: not calibrated", s.n), Evidence: []Evidence{{"scales", fmt.Sprint(s.n)}, {"dtype", t.DType.String()}}}
 		switch {
 		case strings.HasSuffix(param, "_scale") && len(param) == len("k_scale"): // what servers assume anyway

@@ -54,6 +54,7 @@ type lintFlags struct {
 	logs, ignore                []string
 	most                        int
 	json, rules, weights        bool
+	reading                     readingFlags
 }
 
 func newLint(std streams) *cobra.Command {
@@ -101,6 +102,7 @@ Every finding has an id, which --ignore takes and docs/lint.md explains.`
 	fl.StringSliceVar(&f.ignore, "ignore", nil, "ids of findings to leave out, separated by commas")
 	fl.IntVar(&f.most, "most", lint.DefaultMost, "findings of one kind that are listed, 0 for all")
 	fl.BoolVar(&f.weights, "weights", false, "read plain weights too: NaN, infinity, tied copies")
+	f.reading.bind(cmd)
 	fl.BoolVar(&f.rules, "rules", false, "list the kinds of findings and end")
 	return cmd
 }
@@ -136,6 +138,9 @@ func (f *lintFlags) input(ctx context.Context, path string) (in lint.Input, done
 		return in, func() {}, err
 	}
 	in.Ignore, in.Weights, in.Most = f.ignore, f.weights, f.most
+	if in.Layout, err = f.reading.options(); err != nil {
+		return fail(err)
+	}
 	if f.most == 0 {
 		in.Most = -1
 	}
@@ -143,7 +148,7 @@ func (f *lintFlags) input(ctx context.Context, path string) (in lint.Input, done
 	case err != nil:
 		return fail(err)
 	case kind == kindGGUF:
-		if in.GGUF, err = gguf.Open(path); err != nil {
+		if in.GGUF, err = gguf.OpenWith(path, gguf.Options{Blocks: gguf.Blocks(in.Layout.GGUFBlocks)}); err != nil {
 			return fail(err)
 		}
 		closers = append(closers, in.GGUF)
