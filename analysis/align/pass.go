@@ -24,6 +24,7 @@ type undo struct {
 	rows  []float64 // that its rows are multiplied by; nil for none
 	order []int32   // row r of the master is this one of the candidate's; nil for its own
 	words []string  // that say so
+	loose bool      // a scale is known by matrices that were rounded, not by a norm
 }
 
 func (u *undo) any() bool { return u.cols != nil || u.rows != nil || u.order != nil }

@@ -44,6 +44,7 @@ type comparison struct {
 	config            topology.Config
 	report            *Report
 	layers            []*layer
+	ordered           bool // rows are taken to stand in the master's order
 
 	mu          sync.Mutex
 	done, total int64
@@ -185,7 +186,7 @@ func (x *comparison) orders(ctx context.Context, l *layer) error {
 	}
 	var far []*pair
 	for _, p := range l.pairs {
-		if p.a.Matrix && p.sums != nil && (p.stored.relL2() > farOff) {
+		if !x.ordered && p.a.Matrix && p.sums != nil && p.stored.relL2() > farOff {
 			far = append(far, p)
 		}
 	}

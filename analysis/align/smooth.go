@@ -318,7 +318,7 @@ func (l *layer) between(ctx context.Context, w *worker, v, o *pair) error {
 	for j := range s {
 		s[j] = joined[feeds(j)]
 	}
-	o.undo.cols = s
+	o.undo.cols, o.undo.loose, v.undo.loose = s, true, true
 	o.undo.words = append(o.undo.words, fmt.Sprintf("smoothing undone: s in %s, from the rows of %s", span(s), v.a.Role.Projection))
 	v.undo.rows = joined
 	v.undo.words = append(v.undo.words, fmt.Sprintf("rows were divided by s in %s, which the columns of %s were multiplied by", span(joined), o.a.Role.Projection))

@@ -30,6 +30,7 @@ func (t *tally) bounds(w, q []float32, s *layout.Stored, first int) {
 		}
 		e := math.Abs(x - y)
 		half, worst, clipped := t.halfStep(x, y, step)
+		half, worst = half+t.slack*math.Abs(x), worst+t.slack*math.Abs(x)
 		switch {
 		case clipped || e <= half:
 		case e > worst:
@@ -70,6 +71,9 @@ func (t *tally) halfStep(x, q, step float64) (half, worst float64, clipped bool)
 		return half * step * slackE4M3, 16 * step * slackE4M3, false
 	default: // integers, decoded in bf16: a value beyond the ends is within a step of none
 		round := math.Abs(q)*0x1p-8 + math.Abs(x)*0x1p-8
+		if t.m != nil && t.m.MinTensor() != nil { // compressed-tensors adds the zero point in bf16, and then rounds to a code
+			round += math.Ldexp(step, t.format.Bits-9)
+		}
 		half = step/2 + round
 		return half, half + step, false
 	}

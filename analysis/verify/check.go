@@ -196,7 +196,7 @@ func (w *worker) unreadable(ctx context.Context, j *job, err error) error {
 // pass begins to make a module again; nil where it is not known how, or where
 // the stored global scale cannot be used.
 func (w *worker) pass(j *job, f found, global float32) *kernels.Pass {
-	if !f.known || !usableGlobal(j, global) {
+	if _, smoothed := w.smoothed[j.module.Name]; smoothed || !f.known || !usableGlobal(j, global) {
 		return nil
 	}
 	spec := f.spec
@@ -238,12 +238,19 @@ func (w *worker) decode(j *job, data []byte, rows int, t *tally, first int, boun
 	if err := j.module.Decode(w.floats, &w.stored); err != nil {
 		return err
 	}
+	q, held := w.floats, w.w
+	if s, ok := w.smoothed[j.module.Name]; ok {
+		q, held = unsmooth(s, w.w, w.floats, first, j.module.Cols)
+		if t.slack = smoothSlack; s.Loose {
+			t.slack = looseSlack
+		}
+	}
 	sum := t.totals
-	if !sum.add(w.w, w.floats) { // something is not finite: once more, with a look at each
+	if !sum.add(w.w, q) { // something is not finite: once more, with a look at each
 		sum = t.totals
 		for k := range w.floats {
 			if x := w.w[k]; x-x == 0 {
-				sum.add(w.w[k:k+1], w.floats[k:k+1]) // a NaN of the output stays one
+				sum.add(w.w[k:k+1], q[k:k+1]) // a NaN of the output stays one
 			} else {
 				t.nonFinite++
 			}
@@ -251,7 +258,7 @@ func (w *worker) decode(j *job, data []byte, rows int, t *tally, first int, boun
 	}
 	t.totals = sum
 	if bounds { // nobody else looks at the elements
-		t.bounds(w.w, w.floats, &w.stored, first)
+		t.bounds(held, w.floats, &w.stored, first)
 		for _, x := range w.w {
 			if x-x == 0 {
 				t.totals.amax = max(t.totals.amax, x, -x)

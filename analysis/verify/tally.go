@@ -46,7 +46,8 @@ type tally struct {
 	scaleDiff, codeDiff, minDiff places
 	notFinite, zero              places
 	beyond, notNearest           places
-	nonFinite                    int64 // of the source
+	slack                        float64 // share of a value that is not known of it
+	nonFinite                    int64   // of the source
 	totals                       totals
 	compensated                  bool // what it was held against
 	kept                         bool // was held against codes that were kept

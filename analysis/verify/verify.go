@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 
+	"quantscope/analysis/align"
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/layout"
@@ -164,6 +165,9 @@ func Run(ctx context.Context, src *checkpoint.Checkpoint, model *topology.Model,
 	defer func() { _ = r.out.Close() }() // of files that were only read
 	r.folder()
 	r.pair()
+	if err := r.smoothing(ctx); err != nil {
+		return nil, err
+	}
 	if err := r.method(ctx); err != nil {
 		return nil, err
 	}
@@ -195,6 +199,7 @@ type run struct {
 	specs    map[string]found // by family of modules
 	recorded string           // variant whose records are compared
 	sums     sums
+	smoothed map[string]align.Smoothed // tensors of the output that were, by name
 
 	groupsOnce sync.Once
 	groups     map[string][]int // see sharedGroups
