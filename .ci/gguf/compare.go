@@ -13,7 +13,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"time"
@@ -31,10 +30,11 @@ func main() {
 
 // tally is what is printed of a type.
 type tally struct {
-	tensors          int
-	weights          int64
-	took             time.Duration
-	logs, least, top float64
+	tensors      int
+	weights      int64
+	took         time.Duration
+	ours, theirs float64 // squared errors
+	least, top   float64 // ratios of tensors
 }
 
 func run(ctx context.Context, args []string) error {
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string) error {
 	for _, kind := range kinds {
 		t := tallies[kind]
 		fmt.Printf("%-18s %4d tensors  ours/theirs %.4f  (%.4f to %.4f)  %6.1f Mweights/s a thread\n",
-			kind, t.tensors, math.Exp(t.logs/float64(t.tensors)), t.least, t.top, float64(t.weights)/t.took.Seconds()/1e6)
+			kind, t.tensors, t.ours/t.theirs, t.least, t.top, float64(t.weights)/t.took.Seconds()/1e6)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func compare(ctx context.Context, source, peer *gguf.File, x *gguf.Tensor, impor
 	t.tensors++
 	t.weights += int64(n)
 	t.took += took
-	t.logs += math.Log(ratio)
+	t.ours, t.theirs = t.ours+a, t.theirs+b
 	t.least, t.top = min(t.least, ratio), max(t.top, ratio)
 	return nil
 }
