@@ -203,13 +203,13 @@ func (p *Plan) decide(t *Target) error {
 		p.fallback(t, to, fmt.Sprintf("rows of %d are no multiple of the block of %d that %s has", cols, block, t.Effective))
 	}
 	if t.Effective == kernels.GGUFNVFP4 && t.Name != "token_embd.weight" {
-		if appliesScale(p.Source.Arch, t.Name) {
+		if appliesScale(p.Source.Arch, t.Name, p.Source.firstMTP()) {
 			t.scaled = len(p.scales)
 			name, _ := sibling(t.Name, ".scale")
 			p.scales = append(p.scales, scale{target: len(p.Targets), name: name, values: make([]float32, t.Matrices())})
 			return nil
 		}
-		p.fallback(t, kernels.GGUFQ8_0, fmt.Sprintf("llama.cpp multiplies by no scale beside it in architecture %q, and without one NVFP4 is of no use for weights this small", p.Source.Arch))
+		p.fallback(t, kernels.GGUFQ8_0, fmt.Sprintf("llama.cpp multiplies by no scale beside it there in architecture %q, and without one NVFP4 is of no use for weights this small", p.Source.Arch))
 		if !fits(t.Effective, t.Cols()) {
 			t.Effective = kernels.GGUFF16
 		}

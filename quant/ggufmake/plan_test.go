@@ -145,10 +145,10 @@ func TestScalesBeside(t *testing.T) {
 	}
 	for arch, c := range map[string]map[string]bool{
 		"llama": {"blk.3.ffn_up_exps.weight": true, "blk.12.attn_k.weight": true, "blk.0.attn_kv_b.weight": false, "output.weight": true}, "qwen2": {"blk.0.ffn_up.weight": false, "blk.0.attn_q.weight": true},
-		"glm4moe": {"blk.1.ffn_up_exps.weight": false, "blk.1.nextn.eh_proj.weight": true}, "unheard": {"blk.0.attn_q.weight": false, "output.weight": false},
+		"glm4moe": {"blk.1.ffn_up_exps.weight": false, "blk.1.attn_q.weight": true, "blk.46.attn_q.weight": false}, "unheard": {"blk.0.attn_q.weight": false, "output.weight": false},
 	} {
 		for name, want := range c {
-			if appliesScale(arch, name) != want {
+			if appliesScale(arch, name, 46) != want {
 				t.Errorf("%s %s: %t", arch, name, !want)
 			}
 		}
