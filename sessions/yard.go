@@ -89,6 +89,8 @@ type MeasureRequest struct {
 	Report   func(*yardstick.Report)     // given what a measurement that finished says, before Measure returns; may be nil
 
 	ready *parties // opened by PrepareMeasure
+
+	recipes []RecipeSource // that the session follows
 }
 
 // Measurer is a feed that can measure KL divergence to its session's own

@@ -76,6 +76,10 @@ func (r *MeasureRequest) parties(ctx context.Context, session string, meta *meta
 	if r.Progress != nil {
 		r.Progress(yardstick.Progress{Stage: "opening", Party: -1})
 	}
+	var err error
+	if r.recipes, err = storedRecipes(ctx, session); err != nil {
+		return nil, err
+	}
 	at := cmp.Or(r.Checkpoint, meta.place())
 	p, err := r.open(ctx, at, meta.SourceIdentity)
 	if err != nil {

@@ -47,6 +47,13 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4, Recover: !r.AsStored, Layout: r.Layout, Export: newestExport}
 	o.Calibrate = p.calibrate(r)
 	o.Digest = func(ctx context.Context, path string) (string, error) { return yardstick.Digest(ctx, r.Cache, path) }
+	o.Recipe = func(name string) (string, bool) {
+		i := slices.IndexFunc(r.recipes, func(s RecipeSource) bool { return s.Name == name })
+		if i < 0 {
+			return "", false
+		}
+		return r.recipes[i].Text, true
+	}
 	if p.ref, err = candidate.Open(ctx, path, o); err != nil {
 		return p, err
 	}

@@ -51,6 +51,9 @@ func PrepareMeasure(ctx context.Context, path string, r MeasureRequest) (m *Prep
 		if s, ok := m.Feed.(*savedFeed); ok {
 			identity = s.meta.SourceIdentity
 		}
+		if r.recipes, err = storedRecipes(ctx, path); err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
 	}
 	if m.r.ready, err = r.open(ctx, r.Checkpoint, identity); err == nil && !exists {
 		m.Path, err = createMeasured(ctx, path, &r, m.r.ready.ref)

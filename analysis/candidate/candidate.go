@@ -118,6 +118,9 @@ type Options struct {
 	// Export finds the newest whole export of a session file: where it lies.
 	// Without it a spec that ends in .qscope is refused.
 	Export func(ctx context.Context, session string) (dir string, err error)
+	// Recipe finds the text of a recipe that a session follows, by its name. It goes
+	// before built-in ones, and may be nil.
+	Recipe func(name string) (text string, ok bool)
 }
 
 // Source is a source of the candidate's weights for one pass. It is a

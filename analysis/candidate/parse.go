@@ -31,7 +31,8 @@ const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, 
 //	                  (all linear maps of the decoder layers), all (and head and embedding) or patterns;
 //	                  a calibrated one, int4-g128+gptq, is what Options.Calibrate makes or finds
 //	FILE.yaml         a recipe, made on the fly
-//	[recipe:]NAME     a built-in recipe, the same way; one that is called as a variant is stands with recipe:
+//	[recipe:]NAME     a built-in recipe, the same way; one that is called as a variant is stands with recipe:, and so
+//	                  does one that the session follows
 //	FILE.qscope       the newest whole export of a session
 //	FOLDER            of a checkpoint, or of the codes that calibration of ref chose
 //	FILE.safetensors, FILE.gguf
@@ -68,6 +69,11 @@ func parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candid
 	if name, ok := strings.CutPrefix(spec, "recipe:"); ok {
 		if exists(name) {
 			return parseRecipe(ref, name, o)
+		}
+		if o.Recipe != nil {
+			if text, ok := o.Recipe(name); ok {
+				return textRecipe(ref, []byte(text), "recipe:"+name, o)
+			}
 		}
 		return builtinRecipe(ref, name, o)
 	}

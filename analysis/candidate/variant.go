@@ -123,12 +123,17 @@ func (c *Candidate) inventory() []item {
 
 // parseRecipe is a recipe file made on the fly from the reference.
 func parseRecipe(ref *Candidate, path string, o Options) (*Candidate, error) {
-	if ref.Topology == nil || ref.Arch == nil {
-		return nil, fmt.Errorf("%w %s: the reference %s has no topology to choose targets from", ErrSpec, path, ref.Label)
-	}
 	text, err := readRecipe(path)
 	if err != nil {
 		return nil, err
+	}
+	return textRecipe(ref, text, path, o)
+}
+
+// textRecipe is a recipe's text made on the fly. path names it in errors.
+func textRecipe(ref *Candidate, text []byte, path string, o Options) (*Candidate, error) {
+	if ref.Topology == nil || ref.Arch == nil {
+		return nil, fmt.Errorf("%w %s: the reference %s has no topology to choose targets from", ErrSpec, path, ref.Label)
 	}
 	f, err := recipe.ParseFile(text, path, func(scheme string, methods []string) error {
 		g := recipe.Group{Scheme: scheme, Methods: methods}

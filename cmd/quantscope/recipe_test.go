@@ -134,6 +134,13 @@ func TestMeasureRecipes(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.out), &doc); err != nil || o.code != exitGood {
 		t.Fatalf("%d: %v: %s", o.code, err, o.err)
 	}
+	session := filepath.Join(t.TempDir(), "s.qscope")
+	if o := command(t, "quantize", "demo", "--recipe", recipeIn(t, mixedRecipe), "--session", session); o.code != exitGood {
+		t.Fatalf("%d: %s", o.code, o.err)
+	}
+	if o := command(t, "measure", "demo", "--session", session, "--candidate", "recipe:by-hand", "--corpus", "prose", "--chunks", "1", "--cache", "none"); o.code != exitGood || !strings.Contains(o.out, "recipe:by-hand") {
+		t.Errorf("the session's recipe: %d: %s%s", o.code, o.out, o.err)
+	}
 	n := 0
 	for _, c := range doc.Candidates {
 		if strings.Contains(c.Candidate, "nvfp4") || strings.HasSuffix(c.Candidate, "r.yaml") {
