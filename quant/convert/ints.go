@@ -24,6 +24,9 @@ type intShape struct {
 
 func shapeOf(m *layout.Module) (intShape, error) {
 	s := intShape{rows: m.Rows, cols: m.Cols, scale: m.ScaleTensor().DType}
+	if formOf(m) == affine && m.Method != layout.Quantscope {
+		return s, refuse(m, "MLX rounds the product with the scale and again the sum with the bias, which a zero point does not: only quantscope's own layout may have the same values")
+	}
 	if formOf(m) == affine {
 		f := m.Format()
 		s.bits, s.group, s.middle, s.minima = f.Bits, f.Group, byte(1)<<(f.Bits-1), true

@@ -80,6 +80,7 @@ func (b *planner) source(context.Context) error {
 			Type  string          `json:"dtype"`
 			Text  struct {
 				Quant json.RawMessage `json:"quantization_config"`
+				MLX   json.RawMessage `json:"quantization"`
 				DType string          `json:"torch_dtype"`
 				Type  string          `json:"dtype"`
 			} `json:"text_config"`
@@ -95,6 +96,8 @@ func (b *planner) source(context.Context) error {
 			raw, c.text = root.Text.Quant, true
 		case !none(root.MLX):
 			raw = root.MLX
+		case !none(root.Text.MLX):
+			return fmt.Errorf("%s says quantization within text_config, where the words of another layout are not looked for: %w", b.ck.Path, ErrRefused)
 		}
 	}
 	for _, name := range []string{gptqFile, modelOptFile} {
