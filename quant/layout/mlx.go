@@ -180,3 +180,21 @@ func buildMLXFloat(o *opener, f *form, g *group) ([]Module, error) {
 	}
 	return ms, addScales(ms, scales, s.rows, n)
 }
+
+// readMLX says how an MLX module is read.
+func (m *Module) readMLX(add func(string, ...any)) {
+	if a, ok := m.own.(affine); ok {
+		add("%d-bit codes as one stream of words along the inputs, the first in the lowest bits", a.bits)
+		add("scale times code plus bias, product and sum rounded to %s each", m.scales.t.DType)
+		return
+	}
+	add("%s in words along the inputs, the first in the lowest bits", map[string]string{"e2m1": "E2M1", "e4m3": "E4M3"}[m.format.Element])
+	switch {
+	case m.format.Scale == "e8m0":
+		add("scales are powers of two in %s (E8M0)", m.scales.t.DType)
+	case m.global.t != nil:
+		add("scales are E4M3 in %s, times the largest magnitude over 2688", m.scales.t.DType)
+	default:
+		add("scales are E4M3 in %s", m.scales.t.DType)
+	}
+}

@@ -91,6 +91,21 @@ func TestGoldenMLX(t *testing.T) {
 	}
 }
 
+// How a module is read is said in words that tell the conventions apart.
+func TestMLXReading(t *testing.T) {
+	for prefix, tt := range map[string][2]string{
+		"affine.f16.3.32.": {mlxConfig("affine", 3, 32, ""), "3-bit codes as one stream of words along the inputs, the first in the lowest bits, scale times code plus bias, product and sum rounded to F16 each"},
+		"mxfp8.":           {mlxConfig("mxfp8", 8, 32, ""), "E4M3 in words along the inputs, the first in the lowest bits, scales are powers of two in U8 (E8M0)"},
+		"global.":          {mlxConfig("nvfp4", 4, 16, ""), "E2M1 in words along the inputs, the first in the lowest bits, scales are E4M3 in U8, times the largest magnitude over 2688"},
+	} {
+		parts, _ := mlxParts(t, prefix)
+		_, l := openPath(t, write(t, tt[0], parts))
+		if got := l.Modules[0].Reading(); got != tt[1] {
+			t.Errorf("%s: %q, want %q", prefix, got, tt[1])
+		}
+	}
+}
+
 // same wants equal values; mlx gives code 8 of E2M1 no sign.
 func same(t testing.TB, what string, got, want []float32) {
 	t.Helper()

@@ -14,6 +14,8 @@ func (m *Module) Reading() string {
 	add := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 	p := m.packed
 	switch {
+	case m.Method == MLX:
+		m.readMLX(add)
 	case p == nil:
 		m.readCommon(add)
 	case m.Method == GPTQ:
