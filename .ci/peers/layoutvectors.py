@@ -266,7 +266,7 @@ def quark(path):
     specs = {
         "uint4_g128": q.Uint4PerGroupSpec(ch_axis=-1, group_size=128), "uint4_g32_order": q.Uint4PerGroupSpec(ch_axis=-1, group_size=32),
         "int4_g32": q.Int4PerGroupSpec(ch_axis=-1, group_size=32), "int4_channel": q.Int4PerChannelSpec(ch_axis=0),
-        "uint4_channel": q.Uint4PerChannelSpec(ch_axis=0), "int8_channel": q.Int8PerChannelSpec(ch_axis=0), "int8_tensor": q.Int8PerTensorSpec(),
+        "int8_channel": q.Int8PerChannelSpec(ch_axis=0), "int8_tensor": q.Int8PerTensorSpec(),
         "uint8_g32": q.Uint8PerGroupSpec(ch_axis=-1, group_size=32), "int8_g32": q.Int8PerGroupSpec(ch_axis=-1, group_size=32),
         "fp8_tensor": q.FP8E4M3PerTensorSpec(observer_method="min_max", is_dynamic=False), "fp8_channel": q.FP8E4M3PerChannelSpec(ch_axis=0, is_dynamic=False),
         "mxfp4": q.OCP_MXFP4Spec(ch_axis=-1, is_dynamic=False),

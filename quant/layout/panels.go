@@ -289,40 +289,73 @@ func (x *rowOf) run(dst []float32, codes []byte, col, g int) {
 		x.bytes(dst, codes[col:], zero, scale)
 	case bits == 4:
 		var table [16]float32
+		x.fill(table[:], zero, scale)
+		nibbles(dst, codes, col, &table)
+	default:
+		if bits < 4 {
+			var table [16]float32
+			x.fill(table[:1<<bits], zero, scale)
+			few(dst, codes, col, bits, &table)
+			return
+		}
+		var table [128]float32
+		x.fill(table[:1<<bits], zero, scale)
+		fields(dst, codes, col, bits, &table)
+	}
+}
+
+// fill makes the table of what all codes stand for.
+func (x *rowOf) fill(table []float32, zero byte, scale float32) {
+	p := x.m.packed
+	if p.values != nil {
 		for c := range table {
 			table[c] = x.element(byte(c), zero, scale)
 		}
-		nibbles(dst, codes, col, &table)
-	default:
-		var table [128]float32
-		for c := range 1 << bits {
-			table[c] = x.element(byte(c), zero, scale)
+		return
+	}
+	z := int(zero)
+	switch p.round {
+	case exact:
+		for c := range table {
+			table[c] = scale * float32(c-z)
 		}
-		fields(dst, codes, col, bits, &table)
+	case toBF16:
+		for c := range table {
+			table[c] = kernels.BF16ToF32(kernels.F32ToBF16(scale * float32(c-z)))
+		}
+	default:
+		for c := range table {
+			table[c] = p.round.of(scale * float32(c-z))
+		}
 	}
 }
 
 // bytes decodes codes of a byte each.
 func (x *rowOf) bytes(dst []float32, codes []byte, zero byte, scale float32) {
 	p := x.m.packed
+	if len(dst) == 0 {
+		return
+	}
+	codes = codes[:len(dst)]
+	dst = dst[:len(codes)]
 	switch {
-	case len(dst) == 0:
 	case p.values == nil && p.round == exact:
 		z := int(zero)
-		for k, c := range codes[:len(dst)] {
+		for k, c := range codes {
 			dst[k] = scale * float32(int(c)-z)
 		}
 	case p.values != nil && p.round == exact && x.zeros == nil:
-		for k, c := range codes[:len(dst)] {
-			dst[k] = p.values[c] * scale
+		values := p.values
+		for k, c := range codes {
+			dst[k] = values[c] * scale
 		}
 	case p.values == nil && p.round == toBF16:
 		z := int(zero)
-		for k, c := range codes[:len(dst)] {
+		for k, c := range codes {
 			dst[k] = kernels.BF16ToF32(kernels.F32ToBF16(scale * float32(int(c)-z)))
 		}
 	default:
-		for k, c := range codes[:len(dst)] {
+		for k, c := range codes {
 			dst[k] = x.element(c, zero, scale)
 		}
 	}
@@ -334,18 +367,44 @@ func nibbles(dst []float32, codes []byte, col int, table *[16]float32) {
 		dst[0] = table[codes[col/2]>>4]
 		dst, col = dst[1:], col+1
 	}
-	codes = codes[col/2:]
-	for len(dst) >= 2 {
-		b := codes[0]
-		dst[0], dst[1] = table[b&15], table[b>>4]
-		dst, codes = dst[2:], codes[1:]
+	codes = codes[min(col/2, len(codes)):]
+	n := len(dst) / 2
+	for k, b := range codes[:n] {
+		two := dst[2*k:][:2]
+		two[0], two[1] = table[b&15], table[b>>4]
 	}
-	if len(dst) == 1 {
-		dst[0] = table[codes[0]&15]
+	if len(dst)%2 == 1 {
+		dst[len(dst)-1] = table[codes[n]&15]
 	}
 }
 
-// fields looks codes of any bits below eight up, the first of them that of column
+// few looks codes of one to three bits up, the first of them that of column col.
+func few(dst []float32, codes []byte, col, bits int, table *[16]float32) {
+	for len(dst) > 0 && (col*bits%8 != 0 || len(dst) < 8) {
+		dst[0] = table[field(codes, col*bits, bits)&15]
+		dst, col = dst[1:], col+1
+	}
+	mask := uint32(1)<<bits - 1
+	for codes = codes[min(col*bits/8, len(codes)):]; len(dst) >= 8; dst, codes = dst[8:], codes[bits:] {
+		v := uint32(codes[0])
+		if bits > 1 {
+			v |= uint32(codes[1]) << 8
+		}
+		if bits > 2 {
+			v |= uint32(codes[2]) << 16
+		}
+		eight := dst[:8]
+		for k := range eight {
+			eight[k] = table[v&mask&15]
+			v >>= bits
+		}
+	}
+	for k := range dst { // a whole number of bytes from where codes begin now
+		dst[k] = table[field(codes, k*bits, bits)&15]
+	}
+}
+
+// fields looks codes of five to seven bits up, the first of them that of column
 // col.
 func fields(dst []float32, codes []byte, col, bits int, table *[128]float32) {
 	for len(dst) > 0 && (col*bits%8 != 0 || len(dst) < 8) {
@@ -354,12 +413,17 @@ func fields(dst []float32, codes []byte, col, bits int, table *[128]float32) {
 	}
 	mask := uint64(1)<<bits - 1
 	for codes = codes[min(col*bits/8, len(codes)):]; len(dst) >= 8; dst, codes, col = dst[8:], codes[bits:], col+8 {
-		v := uint64(0)
-		for k, b := range codes[:bits] {
-			v |= uint64(b) << (8 * k)
+		var v uint64
+		if len(codes) >= 8 {
+			v = binary.LittleEndian.Uint64(codes)
+		} else {
+			for k, b := range codes[:bits] {
+				v |= uint64(b) << (8 * k)
+			}
 		}
-		for k := range 8 {
-			dst[k] = table[v&mask&127]
+		eight := dst[:8]
+		for k := range eight {
+			eight[k] = table[v&mask&127]
 			v >>= bits
 		}
 	}
@@ -379,6 +443,13 @@ func (x *rowOf) scattered(dst []float32, codes []byte, groups []int32, col int) 
 	}
 	for g := range p.groups {
 		scales[g] = x.scale(g)
+	}
+	if zeros := x.zeros; p.bits == 4 && p.values == nil && p.round == exact && zeros != nil {
+		for k, g := range groups {
+			code := int(codes[(col+k)/2] >> ((col + k) % 2 * 4) & 15)
+			dst[k] = scales[g] * float32(code-int(zeros[g]))
+		}
+		return
 	}
 	for k, g := range groups {
 		var code byte

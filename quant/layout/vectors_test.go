@@ -64,7 +64,7 @@ func (v *vectorCase) open(t testing.TB, o Options) *Layout {
 // What the peers store is decoded to what they decode it to, bit for bit, in any ranges
 // of rows, and nothing is found wrong with it.
 func TestPeerVectors(t *testing.T) {
-	for _, file := range []string{"ct_words", "ct_older", "modelopt_forms"} {
+	for _, file := range []string{"ct_words", "ct_older", "modelopt_forms", "quark_forms"} {
 		for name, v := range vectorCases(t, file) {
 			t.Run(file+"/"+name, func(t *testing.T) {
 				o := Options{}
