@@ -203,3 +203,31 @@ func TestInspectGGUFCases(t *testing.T) {
 		t.Errorf("%d %s", o.code, o.err)
 	}
 }
+
+// An export in another layout becomes a GGUF file that holds what the export decodes
+// to: in F32 nothing is between the two.
+func TestQuantizedCheckpointToGGUF(t *testing.T) {
+	dir := t.TempDir()
+	export, out := filepath.Join(dir, "export"), filepath.Join(dir, "out.gguf")
+	if o := command(t, "quantize", "demo", "--variant", "nvfp4", "--targets", "*", "--out", export, "--layout", "modelopt", "--session", filepath.Join(dir, "s.qscope")); o.code != exitGood {
+		t.Fatalf("%d: %s", o.code, o.err)
+	}
+	if o := command(t, "quantize", export, "--layout", "gguf", "--variant", "f32", "--out", out); o.code != exitBadInput || !strings.Contains(o.err, "--allow-requantize") {
+		t.Errorf("%d: %s", o.code, o.err)
+	}
+	if o := command(t, "quantize", export, "--layout", "gguf", "--variant", "f32", "--out", out, "--allow-requantize"); o.code != exitGood {
+		t.Fatalf("%d: %s", o.code, o.err)
+	}
+	m := command(t, "measure", export, "--candidate", out, "--corpus", "prose", "--chunks", "1", "--cache", "none", "--no-floor", "--json")
+	var report struct {
+		Candidates []struct {
+			KL any `json:"kl_mean"`
+		}
+	}
+	if err := json.Unmarshal([]byte(m.out), &report); err != nil || len(report.Candidates) != 1 {
+		t.Fatalf("%v: %s %s", err, m.out, m.err)
+	}
+	if kl, ok := report.Candidates[0].KL.(float64); !ok || math.Abs(kl) > 1e-9 {
+		t.Errorf("KL is %v", report.Candidates[0].KL)
+	}
+}
