@@ -62,19 +62,19 @@ func Layouts() []string {
 // formOf finds out what a module is; "" for what is none of the forms.
 func formOf(m *layout.Module) form {
 	f := m.Format()
-	if _, ok := m.Integers(); ok {
-		return integers
-	}
+	_, ints := m.Integers()
 	switch {
-	case m.Method == layout.CompressedTensors && f.Element == "int4":
+	case ints && (m.Method == layout.GPTQ || m.Method == layout.AWQ):
+		return integers
+	case (ints || f.Element == "int4") && m.Method == layout.CompressedTensors && strings.HasSuffix(m.CodeTensor().Name, ".weight_packed"):
 		return integers
 	case m.Method == layout.Quantscope || m.Method == layout.MLX && strings.HasPrefix(f.Element, "int"):
 		return affine
 	case f.Name == "nvfp4" && (m.Method == layout.ModelOpt || m.Method == layout.CompressedTensors):
 		return nvfp4
-	case f.Name == "mxfp4" && f.TensorBytes == 0:
+	case f.Name == "mxfp4" && slices.Contains([]string{layout.CompressedTensors, layout.MLX, layout.FP8, layout.MXFP4}, m.Method):
 		return mxfp4
-	case f.Element == "e4m3" && slices.Contains([]kernels.Scope{kernels.ScopeTensor, kernels.ScopeChannel, kernels.ScopeTile}, f.Scope) && m.Format().Scale == "f32":
+	case f.Element == "e4m3" && slices.Contains([]kernels.Scope{kernels.ScopeTensor, kernels.ScopeChannel, kernels.ScopeTile}, f.Scope) && f.Scale == "f32" && slices.Contains([]string{layout.ModelOpt, layout.CompressedTensors, layout.FP8}, m.Method):
 		return fp8
 	}
 	return ""

@@ -61,6 +61,8 @@ func TestRefusals(t *testing.T) {
 		{"weights alone", fmt.Sprintf(fp8Quant, ""), ModelOpt, fp8Parts, ErrRefused, []string{"activations that are not quantized", "no word in layout modelopt"}},
 		{"mxfp4", mxQuant, ModelOpt, mx, ErrRefused, []string{"mxfp4", "already", "compressed-tensors"}[:1]},
 		{"config against tensors", strings.Replace(gptq, `"-:.*mlp.gate_proj$"`, `"-:.*proj$"`, 1), CompressedTensors, small(sym4), export.ErrSource, []string{"quantized-but-ignored"}},
+		{"bytes", `{"quant_method": "compressed-tensors", "format": "int-quantized", "ignore": ["lm_head", "re:.*gate_proj"], "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": true}}}}`, GPTQ,
+			[]part{{proj + ".weight", checkpoint.I8, []int64{32, 64}, make([]byte, 2048)}, {proj + ".weight_scale", checkpoint.F32, []int64{32, 1}, make([]byte, 128)}}, ErrRefused, []string{proj, "cannot be said in another layout"}},
 		{"unread", gptqQuant(5, 32, true, false, "gptq"), CompressedTensors, small(sym4), export.ErrSource, []string{"are not read", proj}},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -168,9 +168,6 @@ func (b *planner) inputsOf(p *piece) (inputs, error) {
 				return a.inputs, nil
 			}
 		}
-		if p.form == integers {
-			return plainInputs, nil // W4A16_AWQ
-		}
 		return "", refuse(p.m, "its config says quant_algo %q, of which is not known how activations are quantized (known: %s)", algo, algoNames())
 	case layout.FP8:
 		switch b.config.said.Activation {

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"quantscope/quant/layout/layouttest"
+)
+
+// Bad command lines of convert, and what cannot be done: one line, nothing written.
+func TestConvertRefuses(t *testing.T) {
+	packed, _ := layouttest.Demo(t, layouttest.Form{Bits: 4, Group: 32, Sym: true})
+	dst := filepath.Join(t.TempDir(), "dst")
+	for _, c := range []struct {
+		args    []string
+		code    int
+		mention string
+	}{
+		{[]string{packed}, exitUsage, "convert SRC DST"},
+		{[]string{packed, dst}, exitUsage, "compressed-tensors, gptq, quantscope, modelopt"},
+		{[]string{packed, dst, "--layout", "gguf2"}, exitUsage, `"gguf2"`},
+		{[]string{packed, dst, "--layout", "quantscope", "--zero-points", "v3"}, exitUsage, "v1, v2"},
+		{[]string{packed, dst, "--layout", "quantscope", "--packing", "loose"}, exitUsage, "dense, padded"},
+		{[]string{packed, dst, "--layout", "compressed-tensors", "--threads", "0"}, exitUsage, "--threads 0"},
+		{[]string{filepath.Join(packed, "none"), dst, "--layout", "compressed-tensors"}, exitBadInput, "no such file"},
+		{[]string{"demo", dst, "--layout", "compressed-tensors"}, exitBadInput, "nothing to convert"},
+		{[]string{packed, dst, "--layout", "modelopt"}, exitBadInput, "cannot be said in layout modelopt"},
+		{[]string{packed, packed, "--layout", "compressed-tensors"}, exitUsage, "never writes into it"},
+	} {
+		o := command(t, append([]string{"convert"}, c.args...)...)
+		o.refused(t, c.code)
+		if !strings.Contains(o.err, c.mention) {
+			t.Errorf("%v: %q does not say %q", c.args, o.err, c.mention)
+		}
+	}
+	if _, err := os.Stat(dst); err == nil {
+		t.Error("something was written")
+	}
+}
+
+// The demo as GPTQ goes to compressed-tensors and back; the table and the document say so.
+func TestConvertDemo(t *testing.T) {
+	packed, _ := layouttest.Demo(t, layouttest.Form{Bits: 4, Group: 32, Sym: true})
+	dst := filepath.Join(t.TempDir(), "dst")
+	o := command(t, "convert", packed, dst, "--layout", "compressed-tensors", "--json")
+	var doc convertDocument
+	if err := json.Unmarshal([]byte(o.out), &doc); err != nil || o.code != exitGood {
+		t.Fatalf("%v: exit %d, %s", err, o.code, o.err)
+	}
+	if !doc.OK || doc.From != "gptq" || doc.To != "compressed-tensors" || doc.Modules == 0 || doc.CodesEqual != doc.Modules || doc.Values.Equal == 0 || doc.Untouched.Tensors != doc.Untouched.Identical || len(doc.Groups) != 1 {
+		t.Errorf("%+v", doc)
+	}
+	checkDocumented(t, o.out)
+	back := filepath.Join(t.TempDir(), "back")
+	o = command(t, "convert", dst, back, "--layout", "gptq")
+	if o.code != exitGood || !strings.HasSuffix(o.out, "\nok\n") || !strings.Contains(o.out, "have the source's, every one of") {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+	}
+	// the same command once more finds it whole
+	if again := command(t, "convert", dst, back, "--layout", "gptq", "--resume"); again.code != exitGood || !strings.Contains(again.out, "whole already") {
+		t.Errorf("exit %d: %s%s", again.code, again.out, again.err)
+	}
+}
+
+// checkDocumented wants docs/commands.md to name every key of a document.
+func checkDocumented(t *testing.T, document string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "commands.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal([]byte(document), &v); err != nil {
+		t.Fatal(err)
+	}
+	var keys func(v any)
+	keys = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, x := range v {
+				if !strings.Contains(string(data), "`"+k+"`") && !strings.Contains(string(data), "`"+k+"[]`") {
+					t.Errorf("docs/commands.md does not name the key %s", k)
+				}
+				keys(x)
+			}
+		case []any:
+			for _, x := range v {
+				keys(x)
+			}
+		}
+	}
+	keys(v)
+}
