@@ -43,7 +43,8 @@ func ParsePacking(name string) (Packing, error) {
 func buildWords(o *opener, f *form, g *group) ([]Module, error) {
 	codes, scales := g.params["weight_packed"], g.params["weight_scale"]
 	args := o.argsOf(g)
-	experts, rows, stored := int64(1), codes.Elements(), int64(0)
+	experts := int64(1)
+	var rows, stored int64
 	switch len(codes.Shape) {
 	case 2:
 		rows, stored = codes.Shape[0], codes.Shape[1]
