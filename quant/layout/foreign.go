@@ -5,10 +5,11 @@ import "strings"
 // foreign names ways of storing weights that are not read, by the names of their
 // tensors; "" for others.
 func (o *opener) foreign(g *group) string {
-	has := func(suffix string) bool {
-		_, ok := o.ck.Lookup(g.name + suffix)
+	stored := func(name string) bool {
+		_, ok := o.ck.Lookup(name)
 		return ok
 	}
+	has := func(suffix string) bool { return stored(g.name + suffix) }
 	switch {
 	case has(".weight.quant_state.bitsandbytes__nf4"), has(".weight.quant_state.bitsandbytes__fp4"):
 		kind := "NF4"
@@ -22,15 +23,10 @@ func (o *opener) foreign(g *group) string {
 		return "bitsandbytes' 4-bit codes (weight with absmax)"
 	case strings.HasSuffix(g.name, ".W_q"):
 		return "HQQ's (W_q with meta)"
-	case strings.HasSuffix(g.name, ".codebooks"), strings.HasSuffix(g.name, ".codes") && has2(o, strings.TrimSuffix(g.name, ".codes")+".codebooks"):
+	case strings.HasSuffix(g.name, ".codebooks"), strings.HasSuffix(g.name, ".codes") && stored(strings.TrimSuffix(g.name, ".codes")+".codebooks"):
 		return "AQLM's (codes with codebooks)"
 	case strings.HasSuffix(g.name, ".Qidxs"):
 		return "QuIP#'s (Qidxs)"
 	}
 	return ""
-}
-
-func has2(o *opener, name string) bool {
-	_, ok := o.ck.Lookup(name)
-	return ok
 }
