@@ -43,16 +43,25 @@ func (s *State) arm(v int, items []landscape.Item) landscape.Arm {
 		Name: s.Variants[v].Name, BitsPerWeight: s.Variants[v].BitsPerWeight,
 		Bytes: make([]int64, len(items)), Samples: make([]landscape.Sample, len(items)),
 	}
+	r := s.RecipeOf(v)
+	if r != nil {
+		a.As = make([]string, len(items))
+	}
 	known := map[string]*method.Variant{}
 	for _, name := range s.Kinds(v) {
 		if k, err := method.Parse(name); err == nil {
 			known[name] = &k
 		}
 	}
+	only := known[s.Variants[v].Plain()] // of a variant that is one way
 	for i := range items {
-		how, quantized := s.How(v, i)
-		switch k := known[how.Plain()]; {
-		case !quantized: // as the source has it, of which there is no record
+		k, kept := only, false
+		if r != nil {
+			how, quantized := s.How(v, i)
+			a.As[i], k, kept = how.Name, known[how.Name], !quantized
+		}
+		switch {
+		case kept: // as the source has it, of which there is no record
 			a.Bytes[i] = items[i].SourceBytes
 			a.Samples[i] = landscape.Sample{State: landscape.Measured, Cos: 1}
 			continue

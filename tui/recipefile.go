@@ -41,22 +41,34 @@ func recipeOf(st *sessions.State, a *views.LandscapeAnswer) (*recipe.File, error
 		return nil, fmt.Errorf("the answer is over %d matrices and the session has %d", len(x.Arm), len(st.Tensors))
 	}
 	var groups []recipe.Group
-	of := make([]int, len(a.Arms)) // group by arm
+	group := func(name string) (int, error) { // that has scheme and methods of this name
+		m, err := method.Parse(name)
+		if err != nil {
+			return -1, err
+		}
+		k := slices.IndexFunc(groups, func(g recipe.Group) bool { return g.Variant() == m.Name })
+		if k < 0 {
+			k = len(groups)
+			groups = append(groups, recipe.Group{Scheme: m.Scheme, Methods: m.Methods})
+		}
+		return k, nil
+	}
+	of := make([]int, len(a.Arms))      // group by arm
+	follows := make([]int, len(a.Arms)) // the variant of an arm that follows a recipe, else -1
 	for k, name := range a.Arms {
-		of[k] = -1
+		of[k], follows[k] = -1, -1
 		if name == sessions.SourceArm {
 			continue
 		}
 		if v := st.VariantByName(name); v >= 0 {
-			name = st.Variants[v].Plain()
+			if name = st.Variants[v].Plain(); st.RecipeOf(v) != nil {
+				follows[k] = v
+				continue
+			}
 		}
-		m, err := method.Parse(name)
-		if err != nil {
+		var err error
+		if of[k], err = group(name); err != nil {
 			return nil, err
-		}
-		if of[k] = slices.IndexFunc(groups, func(g recipe.Group) bool { return g.Variant() == m.Name }); of[k] < 0 {
-			of[k] = len(groups)
-			groups = append(groups, recipe.Group{Scheme: m.Scheme, Methods: m.Methods})
 		}
 	}
 	matrices := make([]topology.Matrix, len(st.Tensors))
@@ -64,10 +76,19 @@ func recipeOf(st *sessions.State, a *views.LandscapeAnswer) (*recipe.File, error
 	for i := range st.Tensors {
 		t := &st.Tensors[i]
 		matrices[i] = topology.Matrix{Name: t.Name, Tensor: t.Source, Role: t.Role, Rows: t.Rows, Cols: t.Cols}
-		if k := x.Arm[i]; k < 0 || k >= len(of) {
-			choice[i] = -1
-		} else {
-			choice[i] = of[k]
+		k := x.Arm[i]
+		if choice[i] = -1; k < 0 || k >= len(of) {
+			continue
+		}
+		choice[i] = of[k]
+		if follows[k] < 0 {
+			continue
+		}
+		if how, quantized := st.How(follows[k], i); quantized {
+			var err error
+			if choice[i], err = group(how.Name); err != nil {
+				return nil, err
+			}
 		}
 	}
 	f, err := recipe.FromAssignment(matrices, choice, groups)

@@ -57,7 +57,7 @@ func (r *run) specOf(m *layout.Module) (spec kernels.Spec, note string) {
 		spec.Convention = c
 	}
 	spec.Method = kernels.Methods(spec.Format)[0]
-	receipt := r.layout.Receipt
+	receipt, _ := r.layout.Receipt.Of(m.Name)
 	if receipt.Variant == "" || receipt.Format != spec.Format {
 		return spec, fmt.Sprintf("no receipt says how it was made, so that requantization is by %s", spec.Method)
 	}

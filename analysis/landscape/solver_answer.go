@@ -82,7 +82,7 @@ func splits(t *Table, arms []int, groups [][]int) int {
 	n := 0
 	for _, g := range groups {
 		for _, i := range g[1:] {
-			if scheme(t.Arms[arms[i]].Plain()) != scheme(t.Arms[arms[g[0]]].Plain()) {
+			if scheme(t.Arms[arms[i]].how(i)) != scheme(t.Arms[arms[g[0]]].how(g[0])) {
 				n++
 				break
 			}

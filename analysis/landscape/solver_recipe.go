@@ -20,23 +20,26 @@ func matricesOf(t *Table) []topology.Matrix {
 	return out
 }
 
-// RecipeOf is an assignment as a recipe: a group for every arm but the source's,
-// whose items no group targets. Its name and comment say what it costs and
+// RecipeOf is an assignment as a recipe: a group for every way of storing items but
+// the source's, whose items no group targets. Its name and comment say what it costs and
 // loses; for which checkpoint it is, the caller says in Source.
 func RecipeOf(t *Table, a Assignment) (*recipe.File, error) {
 	if len(a.Arm) != len(t.Items) {
 		return nil, fmt.Errorf("an assignment of %d tensors for a table of %d", len(a.Arm), len(t.Items))
 	}
-	groups := make([]recipe.Group, len(t.Arms))
-	for k := range t.Arms {
-		name := strings.Split(t.Arms[k].Plain(), "+")
-		groups[k] = recipe.Group{Scheme: name[0], Methods: name[1:]}
-	}
+	var groups []recipe.Group
+	known := map[string]int{"": -1}
 	choice := make([]int, len(a.Arm))
 	for i, k := range a.Arm {
-		if choice[i] = k; t.Arms[k].Name == sourceArm {
-			choice[i] = -1
+		how := t.Arms[k].how(i)
+		g, ok := known[how]
+		if !ok {
+			name := strings.Split(how, "+")
+			g = len(groups)
+			known[how] = g
+			groups = append(groups, recipe.Group{Scheme: name[0], Methods: name[1:]})
 		}
+		choice[i] = g
 	}
 	f, err := recipe.FromAssignment(matricesOf(t), choice, groups)
 	if err != nil {

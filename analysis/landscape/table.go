@@ -50,6 +50,9 @@ type Arm struct {
 	BitsPerWeight float64
 	Bytes         []int64  // by item, as stored under this arm, scales and all; -1 where it is not known
 	Samples       []Sample // by item
+	// As is the scheme with its methods of each item where the arm follows a recipe, ""
+	// of what that keeps; nil where the arm's name says it.
+	As []string
 }
 
 // Plain is the variant that an arm is of: its name without the label that tells
@@ -57,6 +60,18 @@ type Arm struct {
 func (a *Arm) Plain() string {
 	name, _, _ := strings.Cut(a.Name, " @ ")
 	return name
+}
+
+// how is the scheme with its methods by which an arm stores an item; "" where it
+// keeps the source's bytes.
+func (a *Arm) how(item int) string {
+	switch {
+	case a.Name == sourceArm:
+		return ""
+	case a.As != nil:
+		return a.As[item]
+	}
+	return a.Plain()
 }
 
 // Table is what all arms did to all items. Items are in the order of the
