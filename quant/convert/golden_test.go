@@ -90,6 +90,9 @@ func TestGoldenIntegers(t *testing.T) {
 				t.Errorf("%+v", r.Values)
 			}
 			checkWords(t, out, g, c.bits, c.sym)
+			if p, err := planned(t, dir, CompressedTensors); err != nil || strings.Contains(strings.Join(p.Notes, " "), "actorder") != c.order {
+				t.Errorf("%v: notes %v", err, p.Notes)
+			}
 			args := quantConfig(t, out)["config_groups"].(map[string]any)["group_0"].(map[string]any)["weights"].(map[string]any)
 			if args["num_bits"] != float64(c.bits) || args["group_size"] != float64(c.group) || args["symmetric"] != c.sym || (args["actorder"] == "group") != c.order {
 				t.Errorf("%v", args)

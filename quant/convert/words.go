@@ -33,6 +33,9 @@ func planWords(b *planner, p *piece) error {
 		return refuse(p.m, "quantizes activations %s, which pack-quantized does not", p.scheme.inputs)
 	}
 	b.noteType(s.scale)
+	if order {
+		b.notef("groups are in the order of activations, which the copy says by weight_g_idx and actorder \"group\": older releases of compressed-tensors read that, 0.19 has taken it out and refuses the config")
+	}
 	p.promise.rounds, p.ints = true, true
 	rows, cols, groups := int64(s.rows), int64(s.cols), int64(s.groups)
 	codes := p.add("weight_packed", checkpoint.I32, rows, int64(wordsFor(s.cols, s.bits)))
