@@ -46,10 +46,11 @@ func recipeOf(st *sessions.State, a *views.LandscapeAnswer) (*recipe.File, error
 		if err != nil {
 			return -1, err
 		}
-		k := slices.IndexFunc(groups, func(g recipe.Group) bool { return g.Variant() == m.Name })
+		own := recipe.Group{Scheme: m.Scheme, Methods: m.Methods} // which names the plain method as well
+		k := slices.IndexFunc(groups, func(g recipe.Group) bool { return g.Variant() == own.Variant() })
 		if k < 0 {
 			k = len(groups)
-			groups = append(groups, recipe.Group{Scheme: m.Scheme, Methods: m.Methods})
+			groups = append(groups, own)
 		}
 		return k, nil
 	}
