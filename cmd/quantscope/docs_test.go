@@ -40,6 +40,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 	for _, args := range [][]string{
 		{"quantize", "demo", "--variant", "nvfp4", "--session", session}, {"sessions", "info", session}, {"sessions", "list", filepath.Dir(session)},
 		{"sessions", "export", session, "--out", session + ".csv"}, {"replay", session}, {"analyze", session, "--html", session + ".html"}, {"inspect", "demo", "--tensors"}, {"inspect", "demo", "--tensor", "lm_head.weight"},
+		{"quantize", "demo", "--layout", "gguf", "--variant", "q4_k", "--dry-run", "--allow-fallback"}, {"inspect", filepath.Join("..", "..", "analysis", "candidate", "testdata", "gguf", "glm4_moe_mtp.gguf"), "--tensors"},
 		{"plan", "demo", "--recipe", "mixed-nvfp4-fp8", "--write", filepath.Join(t.TempDir(), "r.yaml")}, {"plan", "--list"},
 		{"check-pair", "0.05", "0.99549"}, {"check-pair", "0.00905", "0.99549"}, {"lint", filepath.Join(caseDir(t, "C20"), "model.safetensors")}, {session}, {"compare", alignData("awq", "master"), alignData("awq", "awq")},
 		{"measure", "demo", "--candidate", "nvfp4,nvfp4+mse", "--keep", "*.layers.1.*", "--attribute", "--probe", "--corpus", "prose", "--chunks", "2", "--cache", "none"},
