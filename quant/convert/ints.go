@@ -85,7 +85,7 @@ func (s *intShape) read(ctx context.Context, m *layout.Module, x *ints, first, r
 }
 
 // derive finds the zero points that minima stand for: each must be a whole number of
-// steps below 0, exactly.
+// steps below 0, exactly. Both are bf16, whose quotient is whole where it rounds to that.
 func (s *intShape) derive(m *layout.Module, x *ints, first int) error {
 	n := len(x.Scales) / (s.scale.Bits() / 8)
 	x.steps = append(x.steps[:0], make([]byte, n)...)
@@ -95,7 +95,7 @@ func (s *intShape) derive(m *layout.Module, x *ints, first int) error {
 		switch {
 		case scale == 0 && low == 0:
 			z = float32(s.middle)
-		case !(z >= 0 && z < float32(int(1)<<s.bits)) || z != float32(int(z)) || z*scale != -low:
+		case !(z >= 0 && z < float32(int(1)<<s.bits)) || z != float32(int(z)):
 			return refuse(m, "output %d, group %d has the minimum %v, which is no whole number of its steps of %v: there is no zero point for it", first+i/s.groups, i%s.groups, low, scale)
 		}
 		x.steps[i] = byte(z)
