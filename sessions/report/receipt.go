@@ -72,6 +72,11 @@ func (r *Report) receipt() []fact {
 	if m.CreatedUnixMS != 0 {
 		out = append(out, fact{"created", time.UnixMilli(m.CreatedUnixMS).UTC().Format(time.RFC3339)})
 	}
+	for _, v := range r.Variants {
+		if f := r.state.RecipeOf(v.ID); f != nil {
+			out = append(out, fact{"recipe " + f.Name, fmt.Sprintf("sha256 %s; %s", f.SHA256, storedAs(r.state, v.ID))})
+		}
+	}
 	var names []string
 	for name := range r.Settings {
 		names = append(names, name)
@@ -100,4 +105,26 @@ func (r *Report) receipt() []fact {
 		out = append(out, fact{"file", fmt.Sprintf("%s, %s", f, counted(files[f], "matrix", "matrices"))})
 	}
 	return slices.DeleteFunc(out, func(f fact) bool { return f.Value == "" || f.Name == "source" && m.SourceBytes == 0 })
+}
+
+// storedAs says how many matrices a variant stores in which way, by its recipe.
+func storedAs(st *sessions.State, variant int) string {
+	var order []string
+	counts := map[string]int{}
+	for t := range st.Tensors {
+		how, quantized := st.How(variant, t)
+		name := how.Name
+		if !quantized {
+			name = "the source's bytes"
+		}
+		if counts[name] == 0 {
+			order = append(order, name)
+		}
+		counts[name]++
+	}
+	parts := make([]string, len(order))
+	for i, name := range order {
+		parts[i] = fmt.Sprintf("%s: %s", name, counted(counts[name], "matrix", "matrices"))
+	}
+	return strings.Join(parts, ", ")
 }
