@@ -135,9 +135,21 @@ func (x *comparison) pair() error {
 		}
 	}
 	if len(x.layers) == 0 {
-		return fmt.Errorf("%w: %s and %s have no tensor in common", ErrNothing, x.master.Path, x.candidate.Path)
+		return fmt.Errorf("%w: %s and %s have no tensor in common%s%s", ErrNothing, x.master.Path, x.candidate.Path, x.master.unread(), x.candidate.unread())
 	}
 	return nil
+}
+
+// unread says what of a side cannot be read, and why where that is known.
+func (s *Side) unread() string {
+	if len(s.Left) == 0 {
+		return ""
+	}
+	first := s.Left[0]
+	if s.why != "" {
+		first = s.why
+	}
+	return fmt.Sprintf("; of %s %d are not compared, the first %s", s.Path, len(s.Left), first)
 }
 
 // layer compares what is in one layer.

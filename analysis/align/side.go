@@ -23,6 +23,7 @@ type Side struct {
 	Findings []Finding
 	Left     []string // what cannot, by name
 
+	why   string // of the first that is left, where that is known
 	close func() error
 }
 
@@ -58,6 +59,7 @@ const (
 	Unexplained        = "unexplained"         // far off, and nothing that is known explains it
 	ShapesDiffer       = "shapes-differ"
 	NotWhole           = "metadata-not-whole" // a GGUF file that is no model by itself
+	TypeUnknown        = "gguf-type-unknown"  // a GGUF tensor whose type is not known
 )
 
 // Open opens a checkpoint to compare: a folder or file of safetensors, a GGUF file,
@@ -99,6 +101,9 @@ func New(path string, ck *checkpoint.Checkpoint, top *topology.Model, lay *layou
 	s := &Side{Path: path, Identity: ck.Identity().String(), Config: top.Config}
 	for _, f := range lay.Findings {
 		s.Findings = append(s.Findings, Finding{f.ID, f.Tensor, f.Message})
+		if s.why == "" && lay.Unread[f.Tensor] {
+			s.why = strings.TrimSpace(f.File + " " + f.Tensor + " " + f.Message)
+		}
 	}
 	taken := map[string]bool{}
 	alternate := top.Config.AlternatesExperts()
@@ -239,6 +244,13 @@ func (s *Side) storedMaps(f *gguf.File) {
 		t := &f.Tensors[i]
 		role, stacked, ok := gguf.LinearRole(t.Name)
 		n := len(t.Shape)
+		if ok && !t.Type.Decodes() {
+			x := Finding{TypeUnknown, t.Name, fmt.Sprintf("is of %v, whose values cannot be read", t.Type)}
+			s.Findings = append(s.Findings, x)
+			if s.why == "" {
+				s.why = x.Tensor + " " + x.Message
+			}
+		}
 		if !ok || !t.Type.Decodes() || n != 2 && !(stacked && n == 3) || t.Elements() == 0 || t.Shape[n-1] > maxCols || t.Shape[0] > 1<<24 {
 			s.Left = append(s.Left, t.Name)
 			continue

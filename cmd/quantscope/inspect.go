@@ -178,16 +178,38 @@ func printValues(std streams, v *inspect.Values, asJSON bool) error {
 	}
 	t := newReport(std.out)
 	t.line("%s", views.Clean(v.Name))
-	t.line("  %s %v, %d elements, %d bytes, in %s; %s", v.DType, v.Shape, v.Elements, v.Bytes, views.Clean(v.File), v.Kind)
+	part := ""
+	if v.Kind != "" {
+		part = "; " + v.Kind
+	}
+	t.line("  %s %v, %d elements, %d bytes, in %s%s", v.DType, v.Shape, v.Elements, v.Bytes, views.Clean(v.File), part)
 	t.line("  NaN %d, infinite %d, zero %d", v.NaN, v.Inf, v.Zeros)
 	if len(v.Positions) > 0 {
-		t.line("  non-finite at %v", v.Positions)
+		var at []string
+		for _, p := range v.Positions {
+			at = append(at, place(v.Shape, p))
+		}
+		more := ""
+		if n := v.NaN + v.Inf; n > int64(len(at)) {
+			more = fmt.Sprintf(" and %d more", n-int64(len(at)))
+		}
+		t.line("  non-finite at %s%s", strings.Join(at, " "), more)
 	}
 	if v.Min != nil {
 		t.line("  min %.6g, max %.6g, mean %.6g, standard deviation %.6g of the finite", *v.Min, *v.Max, *v.Mean, *v.Std)
 	}
 	t.line("  %s", strings.Join(v.First, " "))
 	return t.err
+}
+
+// place is the index along each dimension of an element in row-major order: [3,17].
+func place(shape []int64, at int64) string {
+	index := make([]string, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		n := max(shape[d], 1)
+		index[d], at = fmt.Sprint(at%n), at/n
+	}
+	return "[" + strings.Join(index, ",") + "]"
 }
 
 // millions writes a count of parameters.

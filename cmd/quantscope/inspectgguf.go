@@ -71,8 +71,16 @@ func printInspectGGUF(std streams, r *inspect.GGUFReport) error {
 		t.line("heads    %d, %d of keys, %d wide; %d rotary channels, theta %g, scaling %s; context %d", g.Heads, g.KVHeads, g.HeadDim, g.RotaryDim, g.RopeTheta, g.Rope, g.Context)
 		t.line("cache    %s a token in f16, %s for the whole context", formatBytes(g.KVPerToken), formatBytes(g.KVPerToken*int64(g.Context)))
 	}
-	e := r.Estimate
-	t.line("memory   %s of weights (%.2f bits each); on 2, 4, 8 devices %s, %s, %s each", formatBytes(e.Bytes), e.BitsPerWeight, formatBytes(e.PerRank[0]), formatBytes(e.PerRank[1]), formatBytes(e.PerRank[2]))
+	e, without, unknown := r.Estimate, "", 0
+	for _, x := range r.Types {
+		if !x.Known {
+			unknown += x.Tensors
+		}
+	}
+	if unknown > 0 {
+		without = fmt.Sprintf("; without %s of unknown size", counted(unknown, "tensor", "tensors"))
+	}
+	t.line("memory   %s of weights (%.2f bits each); on 2, 4, 8 devices %s, %s, %s each%s", formatBytes(e.Bytes), e.BitsPerWeight, formatBytes(e.PerRank[0]), formatBytes(e.PerRank[1]), formatBytes(e.PerRank[2]), without)
 	for _, f := range r.Files {
 		order := ""
 		if f.BigEndian {

@@ -140,8 +140,11 @@ func TestGeometryCase(t *testing.T) {
 }
 
 // C22: with --weights, NaN and infinity of plain weights are counted with their
-// places, and the clean matrix is not named.
+// places, and the clean matrix is not named; inspect says the same of the tensor.
 func TestNaNWeightsCase(t *testing.T) {
+	if o := command(t, "inspect", caseDir(t, "C22"), "--tensor", "model.layers.7.mlp.gate_proj.weight"); !strings.Contains(o.out, "NaN 1, infinite 1, zero 0") || !strings.Contains(o.out, "non-finite at [0,5] [3,17]\n") {
+		t.Error(o.out, o.err)
+	}
 	d := linted(t, caseDir(t, "C22"), "--weights")
 	var named []string
 	for _, f := range d.Findings {

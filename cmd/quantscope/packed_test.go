@@ -93,6 +93,16 @@ func TestPackedCasesThroughCommands(t *testing.T) {
 		}
 		if c.finding {
 			expected(t, cases+c.dir).PerDir[c.per].mentions(t, o.out)
+			master := filepath.Join(cases, "C29-act-order") // compare says why it has nothing
+			o := command(t, "compare", master, path)
+			o.refused(t, exitBadInput)
+			expected(t, cases+c.dir).PerDir[c.per].mentions(t, o.err)
 		}
+	}
+	unknown := filepath.Join("..", "..", "quant", "gguf", "testdata", "cases", "C10-unknown-type", "unknown-42.gguf")
+	o := command(t, "compare", unknown, unknown)
+	o.refused(t, exitBadInput)
+	if !strings.Contains(o.err, "blk.0.ffn_down.weight is of type 42") {
+		t.Error(o.err)
 	}
 }

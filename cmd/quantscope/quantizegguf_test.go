@@ -182,7 +182,7 @@ func TestInspectGGUFCases(t *testing.T) {
 		code int
 		say  []string
 	}{
-		"C10-unknown-type/unknown-42.gguf": {exitGood, []string{"type 42", "unknown", "80.00 %"}}, "C11-version-endian/v1.gguf": {exitBadInput, []string{"v1.gguf", "version 1"}},
+		"C10-unknown-type/unknown-42.gguf": {exitGood, []string{"type 42", "unknown", "80.00 %", "256 B of weights (32.00 bits each)", "without 1 tensor of unknown size"}}, "C11-version-endian/v1.gguf": {exitBadInput, []string{"v1.gguf", "version 1"}},
 		"C11-version-endian/big-endian-v3.gguf": {exitGood, []string{"big-endian"}}, "C12-lengths/string-length.gguf": {exitBadInput, []string{"string-length.gguf", "length"}},
 		"C12-lengths/array-count.gguf": {exitBadInput, []string{"array-count.gguf", "count"}}, "C12-lengths/key-length.gguf": {exitBadInput, []string{"key-length.gguf", "length"}},
 		"C13-alignment/align-128.gguf": {exitGood, []string{"alignment 128"}}, "C13-alignment/align-zero.gguf": {exitBadInput, []string{"align-zero.gguf", "alignment"}},

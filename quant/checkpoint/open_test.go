@@ -86,7 +86,7 @@ func TestOpenRefused(t *testing.T) {
 		{"nothing", nil, "", []string{"no .safetensors file"}},
 		{"no such path", nil, "absent", []string{"absent", "no such file"}},
 		{"another kind", map[string]string{"pytorch_model.bin": "", "config.json": "{}"}, "", []string{"no .safetensors file", `"pytorch_model.bin"`}},
-		{"GGUF", map[string]string{"m.gguf": "GGUF\x03\x00\x00\x00"}, "m.gguf", []string{"m.gguf", "GGUF", "only measure"}},
+		{"GGUF", map[string]string{"m.gguf": "GGUF\x03\x00\x00\x00"}, "m.gguf", []string{"m.gguf", "GGUF", "inspect, lint, compare, measure"}},
 		{"unknown file", map[string]string{"m.dat": "x"}, "m.dat", []string{"m.dat", "no checkpoint"}},
 		{"GGUF in disguise", map[string]string{"m.safetensors": "GGUF\x03\x00\x00\x00"}, "", []string{"m.safetensors", "GGUF"}},
 		{"web page", map[string]string{"m.safetensors": "<!DOCTYPE html><html>"}, "", []string{"m.safetensors", "web page"}},

@@ -139,7 +139,7 @@ func notWeights(start []byte, size int64) string {
 	case strings.HasPrefix(lower, "<!doctype html"), strings.HasPrefix(lower, "<html"):
 		return "is a web page, not a safetensors file"
 	case strings.HasPrefix(text, "GGUF"):
-		return "is a GGUF file, not a safetensors file; only measure and --tokenizer read it"
+		return "is a GGUF file, not a safetensors file (inspect, lint, compare, measure and quantize --layout gguf read it)"
 	case strings.HasPrefix(text, "PK\x03\x04"):
 		return "is a zip archive (as torch.save writes), not a safetensors file"
 	}

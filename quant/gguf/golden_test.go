@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 )
 
@@ -172,16 +174,18 @@ func checkPart(t *testing.T, f *File, part int, want part) {
 	}
 }
 
-// Every tensor whose type has a decoder gives the bits of gguf-py.
+// Every tensor whose type has a decoder gives the bits of gguf-py, and integers,
+// which have none, the bytes.
 func TestValues(t *testing.T) {
 	for file, c := range map[string]struct {
 		gold   string
 		decode int // how many tensors have a decoder
+		whole  int // how many are of integers
 	}{
-		"model_a.gguf":              {"model_a.gguf.safetensors", 27},
-		"split-00002-of-00002.gguf": {"split.gguf.safetensors", 5},
-		"big_endian.gguf":           {"big_endian.gguf.safetensors", 9},
-		"big_endian_plain.gguf":     {"big_endian_plain.gguf.safetensors", 3},
+		"model_a.gguf":              {"model_a.gguf.safetensors", 27, 1},
+		"split-00002-of-00002.gguf": {"split.gguf.safetensors", 5, 0},
+		"big_endian.gguf":           {"big_endian.gguf.safetensors", 9, 0},
+		"big_endian_plain.gguf":     {"big_endian_plain.gguf.safetensors", 3, 1},
 	} {
 		f := open(t, golden(file))
 		ck, err := checkpoint.Open(golden(c.gold))
@@ -189,12 +193,28 @@ func TestValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ck.Close()
-		n := 0
+		n, whole := 0, 0
 		for i := range f.Tensors {
 			x := &f.Tensors[i]
 			if !x.Type.Decodes() {
 				if err := f.Decode(context.Background(), x, 0, make([]float32, 1)); err == nil || !strings.Contains(err.Error(), x.Name) {
 					t.Errorf("%s, of %s: %v", x.Name, x.Type, err)
+				}
+				whole++
+				got := make([]byte, x.Bytes)
+				if err := f.ReadStored(t.Context(), x, 0, got); err != nil {
+					t.Fatal(err)
+				}
+				w, ok := ck.Lookup(x.Name)
+				if !ok || w.DType != checkpoint.I32 || x.Type != kernels.GGUFI32 {
+					t.Fatalf("%s, of %s: %+v", x.Name, x.Type, w)
+				}
+				want := make([]byte, w.Size)
+				if err := ck.ReadAt(t.Context(), w, 0, want); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(got, want) {
+					t.Errorf("%s: %s: % x, want % x", file, x.Name, got, want)
 				}
 				continue
 			}
@@ -211,8 +231,8 @@ func TestValues(t *testing.T) {
 				}
 			}
 		}
-		if n != c.decode {
-			t.Errorf("%s: %d tensors decoded, want %d", file, n, c.decode)
+		if n != c.decode || whole != c.whole {
+			t.Errorf("%s: %d tensors decoded, %d of integers, want %d, %d", file, n, whole, c.decode, c.whole)
 		}
 	}
 }

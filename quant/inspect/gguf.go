@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/gguf"
 	"quantscope/quant/topology"
@@ -110,7 +111,13 @@ func GGUF(ctx context.Context, f *gguf.File, list bool) (*GGUFReport, error) {
 	for i := range r.Types {
 		r.Types[i].ShareParams = float64(r.Types[i].Params) / float64(max(r.Params, 1))
 	}
-	r.Estimate = (&Report{Params: r.Params}).estimateOf("as stored", r.Bytes, split)
+	params := r.Params
+	for _, x := range r.Types {
+		if !x.Known {
+			params -= x.Params
+		}
+	}
+	r.Estimate = (&Report{Params: params}).estimateOf("as stored", r.Bytes, split) // of what has a size
 	for _, key := range f.Keys {
 		r.Metadata = append(r.Metadata, keyOf(key, f.Metadata[key]))
 	}
@@ -289,16 +296,41 @@ func ReadGGUFValues(ctx context.Context, f *gguf.File, name string) (*Values, er
 	vals := make([]float32, min(n, chunk)) // a multiple of every type's block
 	for at := int64(0); at < n || n == 0 && at == 0; at += chunk {
 		part := vals[:min(n-at, chunk)]
-		if err := f.Decode(ctx, t, at, part); err != nil {
+		exact, err := readGGUF(ctx, f, t, at, part)
+		if err != nil {
 			return nil, err
 		}
 		for i, x := range part {
 			if at == 0 && i < most {
-				v.First = append(v.First, fmt.Sprintf("%.9g", x))
+				if exact == nil {
+					v.First = append(v.First, fmt.Sprintf("%.9g", x))
+				} else if text, err := checkpoint.AppendElement(nil, wholeNumbers[t.Type], exact, i); err == nil {
+					v.First = append(v.First, string(text))
+				}
 			}
 			v.take(float64(x), at+int64(i), &s)
 		}
 	}
 	v.summarize(&s)
 	return v, nil
+}
+
+// wholeNumbers are the types whose elements are integers, which are no weights.
+var wholeNumbers = map[kernels.GGUFType]checkpoint.DType{
+	kernels.GGUFI8: checkpoint.I8, kernels.GGUFI16: checkpoint.I16, kernels.GGUFI32: checkpoint.I32, kernels.GGUFI64: checkpoint.I64,
+}
+
+// readGGUF reads elements from at on; of integers it also gives the bytes, since f32
+// does not hold all of them.
+func readGGUF(ctx context.Context, f *gguf.File, t *gguf.Tensor, at int64, dst []float32) ([]byte, error) {
+	d, whole := wholeNumbers[t.Type]
+	if !whole {
+		return nil, f.Decode(ctx, t, at, dst)
+	}
+	size := int64(d.Bits() / 8)
+	raw := make([]byte, int64(len(dst))*size)
+	if err := f.ReadStored(ctx, t, at*size, raw); err != nil {
+		return nil, err
+	}
+	return raw, checkpoint.DecodeF32(dst, d, raw)
 }

@@ -33,6 +33,9 @@ func TestGGUFUnknownType(t *testing.T) {
 	if r.Tensors != 2 || len(r.Types) != 2 || r.Types[0].Name != "type 42" || r.Types[0].Known || r.Types[0].Bytes != -1 || r.Types[1].Name != "F32" || r.Types[1].Bytes != 256 || r.Bytes != 256 {
 		t.Errorf("%+v", r.Types)
 	}
+	if r.Estimate.Bytes != 256 || r.Estimate.BitsPerWeight != 32 {
+		t.Errorf("%+v: what has no size is not counted", r.Estimate)
+	}
 	if len(r.List) != 2 || !strings.Contains(r.Findings[0].Message, "type 42 is not known") || r.Findings[0].Tensor != "blk.0.ffn_down.weight" {
 		t.Errorf("%+v %+v", r.List, r.Findings)
 	}
@@ -101,5 +104,23 @@ func TestGGUFBigEndian(t *testing.T) {
 	}
 	if s := ggufReport(t, "../gguf/testdata/golden/split-00002-of-00002.gguf", false); len(s.Files) != 2 || s.Files[0].Tensors+s.Files[1].Tensors != 5 {
 		t.Errorf("%+v", s.Files)
+	}
+}
+
+// Integers are shown as they are, whatever the order of bytes.
+func TestGGUFIntegers(t *testing.T) {
+	for file, want := range map[string][2]string{"model_a.gguf": {"rope_freqs.idx", "0 1 2 3 4 5 6"}, "big_endian_plain.gguf": {"a.i32", "-8 -4 3 6 -8 5 5 2 -9 -6 -7"}} {
+		f, err := gguf.Open(filepath.Join("..", "gguf", "testdata", "golden", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		v, err := ReadGGUFValues(t.Context(), f, want[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(v.First, " "); got != want[1] || v.NaN+v.Inf != 0 {
+			t.Errorf("%s: %s, %+v", file, got, v)
+		}
 	}
 }
