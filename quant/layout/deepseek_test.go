@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,22 @@ func TestGoldenDeepSeekTiles(t *testing.T) {
 			want[i] *= kernels.E8M0ToF32(scales.data[i/256/128*2+i%256/128])
 		}
 		sameFloats(t, dtype.String(), decode(t, &l.Modules[0], 128), want)
+	}
+	// They are w's: each scale the least power of two under which its tile fits, each code
+	// the nearest.
+	w := golden(t, file, "")["w"].floats(t)
+	var most [4]float64
+	for i, x := range w {
+		tile := i/256/128*2 + i%256/128
+		most[tile] = max(most[tile], math.Abs(float64(x)))
+		if scale := kernels.E8M0ToF32(scales.data[tile]); kernels.F32ToE4M3(x/scale) != codes.data[i] {
+			t.Fatalf("code %d is %#x of %v under %v", i, codes.data[i], x, scale)
+		}
+	}
+	for tile, amax := range most {
+		if scale := float64(kernels.E8M0ToF32(scales.data[tile])); amax > 0 && (amax > 448*scale || amax <= 448*scale/2) {
+			t.Errorf("tile %d: scale %v for %v", tile, scale, amax)
+		}
 	}
 }
 

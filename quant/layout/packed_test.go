@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -245,8 +246,32 @@ func TestPackedGoldens(t *testing.T) {
 				}
 				sameFloats(t, "rounded to f16", rounded, half)
 			}
+			checkCodes(t, g, decode(t, m, m.Rows), m.Rows, m.Cols)
 			checkPanels(t, m)
 		})
+	}
+}
+
+// checkCodes wants a decoded matrix to be scale · (code − zero) of what was packed, and
+// within half a step of what was quantized: up to what rounding scales to f16 adds to
+// the farthest codes.
+func checkCodes(t *testing.T, g map[string]part, got []float32, rows, cols int) {
+	t.Helper()
+	codes, zeros, scales, w := g["codes"].data, g["zeros"].data, g["scales"].floats(t), g["w"].floats(t)
+	groups := len(scales) / rows
+	for i, x := range got {
+		row, col := i/cols, i%cols
+		group := col / (cols / groups)
+		if p, ok := g["g_idx"]; ok {
+			group = int(binary.LittleEndian.Uint32(p.data[4*col:]))
+		}
+		scale := scales[group*rows+row]
+		if want := scale * float32(int(codes[i])-int(zeros[row*groups+group])); x != want {
+			t.Fatalf("[%d,%d] is %v, want %v of code %d and zero point %d", row, col, x, want, codes[i], zeros[row*groups+group])
+		}
+		if off := math.Abs(float64(w[i]-x)) / float64(scale); !(off < 0.54) {
+			t.Fatalf("[%d,%d] is %v of a step off", row, col, off)
+		}
 	}
 }
 
