@@ -59,10 +59,11 @@ func (r *run) wantsInputScale(m *layout.Module) bool {
 	return r.groupStatic(m) || staticAlgos[r.quant.algo(m.Name)]
 }
 
-// groupStatic says whether a module's group quantizes inputs statically.
+// groupStatic says whether a module's group quantizes inputs statically, and its
+// algorithm is none that does otherwise.
 func (r *run) groupStatic(m *layout.Module) bool {
 	g, ok := r.quant.Groups[m.Declared]
-	return ok && g.Inputs != nil && g.Inputs.static()
+	return ok && g.Inputs != nil && g.Inputs.static() && !dynamicAlgos[r.quant.algo(m.Name)]
 }
 
 // inputsBy is what says that inputs are quantized.

@@ -152,6 +152,10 @@ func (q *quantization) groupNames() []string { return slices.Sorted(maps.Keys(q.
 // calibration.
 var staticAlgos = map[string]bool{"NVFP4": true, "NVFP4_AWQ": true, "NVFP4_SVD": true, "FP8": true, "W4A8_AWQ": true, "W4A8_NVFP4_FP8": true, "W8A8_SQ_PER_CHANNEL": true}
 
+// dynamicAlgos are those that make scales of inputs as these come. Their groups in
+// config.json say dynamic false all the same, which is how ModelOpt writes them.
+var dynamicAlgos = map[string]bool{"FP8_PER_CHANNEL_PER_TOKEN": true, "FP8_PB_REAL": true, "MXFP8": true}
+
 // isW4A8 says whether arguments are NVFP4 weights with FP8 inputs.
 func (g *quantGroup) isW4A8() bool {
 	w, in := g.Weights, g.Inputs

@@ -65,6 +65,14 @@ func TestConvertDemo(t *testing.T) {
 	}
 }
 
+// What is said of many modules is said once.
+func TestConvertNotes(t *testing.T) {
+	o := command(t, "convert", exported(t, "modelopt", "fp8"), filepath.Join(t.TempDir(), "dst"), "--layout", "compressed-tensors")
+	if o.code != exitGood || strings.Count(o.out, "\nnote") != 1 || !strings.Contains(o.out, "240 modules have none, the first model.layers.1.mlp.experts.0.down_proj: ") {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+	}
+}
+
 // checkDocumented wants docs/commands.md to name every key of a document.
 func checkDocumented(t *testing.T, document string) {
 	t.Helper()

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,29 @@ func TestGoodExportsLintClean(t *testing.T) {
 		for _, s := range d.Effective {
 			if s.Differs {
 				t.Errorf("%s as %s: %+v", c.variant, c.layout, s)
+			}
+		}
+	}
+}
+
+// So does a mixture, and a conversion of it: ModelOpt's groups say of FP8 with a scale
+// a row and a token that inputs are not dynamic, which its algorithm knows better.
+func TestMixturesLintClean(t *testing.T) {
+	for layout, other := range map[string]string{"modelopt": "compressed-tensors", "compressed-tensors": "modelopt"} {
+		out, converted := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "converted")
+		for _, args := range [][]string{
+			{"quantize", "demo", "--recipe", "mixed-nvfp4-fp8", "--out", out, "--layout", layout, "--session", filepath.Join(t.TempDir(), "s.qscope")},
+			{"convert", out, converted, "--layout", other},
+		} {
+			if o := command(t, args...); o.code != exitGood {
+				t.Fatalf("%v: exit %d: %s", args, o.code, o.err)
+			}
+		}
+		for _, dir := range []string{out, converted} {
+			for _, f := range linted(t, dir, "--from", "demo").Findings {
+				if f.ID != "head-quantized" || f.Severity != lint.Note {
+					t.Errorf("%s from %s: %+v", filepath.Base(dir), layout, f)
+				}
 			}
 		}
 	}

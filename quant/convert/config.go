@@ -16,8 +16,9 @@ import (
 
 // facts are what is known of all modules together once each is planned.
 type facts struct {
-	zero bool // some zero point is 0
-	v2   bool // GPTQ's zero points are stored as they are
+	zero     bool     // some zero point is 0
+	v2       bool     // GPTQ's zero points are stored as they are
+	unscaled []string // modules that lack the scale of activations of which the source speaks
 }
 
 // receipt says in the copy's config where its codes are from.

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -200,8 +201,8 @@ func (l *lists) gptq() ([]byte, []export.Text, error) {
 	for _, x := range expressionsOf(export.Targets(left, universe)) {
 		c.Dynamic["-:"+x] = map[string]any{}
 	}
-	for m := range l.stacks {
-		b.notef("%s stays as it is and has experts in one tensor, of which GPTQ's config has no words", m)
+	if s := slices.Sorted(maps.Keys(l.stacks)); len(s) > 0 {
+		b.notef("%d modules stay as they are and have experts in one tensor, of which GPTQ's config has no words, the first %s", len(s), s[0])
 	}
 	text, err := export.MarshalConfig(c)
 	return text, []export.Text{{Name: gptqFile, Data: text}}, err

@@ -194,7 +194,7 @@ func planFP8(b *planner, p *piece) error {
 			return refuse(p.m, "quantizes activations by a stored scale, and has none")
 		}
 		p.scheme.inputs = dynamicToken
-		b.notef("the source says that activations are quantized by stored scales and some modules have none, the first %s: there the copy says that they are quantized as they come, per token", p.m.Name)
+		b.facts.unscaled = append(b.facts.unscaled, p.m.Name)
 	case in != staticTensor && input != nil:
 		return refuse(p.m, "has input_scale, and its config does not say that activations are quantized by it")
 	}

@@ -214,6 +214,9 @@ func (b *planner) notef(format string, args ...any) {
 // finish writes the configs and lays the files out.
 func (b *planner) finish(context.Context) error {
 	b.group()
+	if u := b.facts.unscaled; len(u) > 0 {
+		b.notef("the source says that activations are quantized by stored scales, and %d modules have none, the first %s: there the copy says that they are quantized as they come, per token", len(u), u[0])
+	}
 	config, texts, err := b.configs()
 	if err != nil {
 		return err
