@@ -70,6 +70,8 @@ func (m *Model) fetchAudit() tea.Cmd {
 	}
 	s := w.Shown()
 	switch {
+	case ask == views.AskMap:
+		m.toMap()
 	case w.Off != "":
 	case ask == views.AskFolder:
 		m.open(newAuditForm(m.scene.State.Meta.SourcePath))
@@ -85,6 +87,22 @@ func (m *Model) fetchAudit() tea.Cmd {
 		return m.startAudit(false)
 	}
 	return nil
+}
+
+// toMap shows the tensor under the cursor on the map, from where esc leads back.
+// What would hide it there is put aside.
+func (m *Model) toMap() {
+	sc := m.scene
+	if sc.Cursor >= 0 && !sc.Shown(sc.Cursor) {
+		sc.SetProjection("")
+		if !sc.Shown(sc.Cursor) {
+			m.clearFilter()
+		}
+	}
+	m.drill(ScreenMap)
+	if sc.Cursor >= 0 && sc.Cursor < len(sc.State.Tensors) && m.note.text == "" {
+		m.say("%s: esc leads back to the audit", views.ShortName(&sc.State.Tensors[sc.Cursor]))
+	}
 }
 
 // findAudits takes in the exports and audits of the state: an audit belongs to

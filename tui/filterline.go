@@ -16,9 +16,15 @@ import (
 type filterLine struct {
 	line   lineEdit
 	before views.Filter
+	audit  *views.Audit // whose findings are filtered in place of tensors; nil for tensors
+	text   string       // of its filter before
 }
 
 func (m *Model) editFilter() tea.Cmd {
+	if a, ok := m.panes[m.focus].(*views.Audit); ok && a.Searching() {
+		m.editing, m.filterErr = &filterLine{line: newLineEdit(a.FilterText()), audit: a, text: a.FilterText()}, ""
+		return nil
+	}
 	m.editing = &filterLine{line: newLineEdit(m.scene.Filter.Text), before: m.scene.Filter}
 	m.filterErr = ""
 	return nil
@@ -26,6 +32,10 @@ func (m *Model) editFilter() tea.Cmd {
 
 // filterKey acts on a key while the filter is typed.
 func (m *Model) filterKey(k tea.KeyMsg) tea.Cmd {
+	if m.editing.audit != nil {
+		m.findingKey(k)
+		return nil
+	}
 	switch k.String() {
 	case "enter":
 		if m.filterErr != "" {
@@ -45,6 +55,28 @@ func (m *Model) filterKey(k tea.KeyMsg) tea.Cmd {
 		return m.findMatches(m.editing.line.text)
 	}
 	return nil
+}
+
+// findingKey acts on a key while the filter of findings is typed.
+func (m *Model) findingKey(k tea.KeyMsg) {
+	e := m.editing
+	switch k.String() {
+	case "enter":
+		if m.filterErr == "" {
+			m.editing = nil
+		}
+		return
+	case "esc":
+		m.editing, m.filterErr = nil, ""
+		_ = e.audit.SetFilterText(e.text) // which was taken before
+		return
+	}
+	if _, changed := m.typed(&e.line, k); changed {
+		m.filterErr = ""
+		if err := e.audit.SetFilterText(e.line.text); err != nil {
+			m.filterErr = regexProblem(err)
+		}
+	}
 }
 
 // filterTaken puts the cursor on the worst tensor that is left and says how many
@@ -108,6 +140,10 @@ func regexProblem(err error) string {
 func (m *Model) filterView(w int) string {
 	t := m.scene.Theme
 	right := t.Dim.Render(fmt.Sprintf("%d of %s", m.scene.Filter.Count, plural(len(m.scene.State.Tensors), "tensor")))
+	if a := m.editing.audit; a != nil {
+		n, of := a.FilterCount()
+		right = t.Dim.Render(fmt.Sprintf("%d of %s", n, plural(of, "finding")))
+	}
 	switch {
 	case m.note.text != "":
 		right = t.Warn.Render(views.Truncate(views.Clean(m.note.text), w/2))

@@ -76,7 +76,7 @@ var ownHints = [paneCount][]hint{
 	PaneLandscape: {{key: "o", label: "o", word: "part"}, {key: "<", label: "< >", word: "budget"}, {key: "w", label: "w", word: "recipe"}},
 	PaneCompare:   {{key: "o", label: "o", word: "view"}, {key: "c", label: "c", word: "trade"}},
 	PaneKL:        {{key: "R", label: "R", word: "measure"}, {key: "o", label: "o", word: "view"}, {key: "c", label: "c", word: "choose"}, {key: "s", label: "s", word: "sort"}},
-	PaneAudit:     {{key: "p", label: "p", word: "proof"}, {key: "f", label: "f", word: "findings"}, {key: "o", label: "o", word: "name"}},
+	PaneAudit:     {{key: "enter", label: "enter", word: "open"}, {key: "esc", label: "esc"}, {key: "tab", label: "tab", word: "part"}, {key: "p", label: "p", word: "proof"}, {key: "s", label: "s", word: "sort"}, {key: "o", label: "o", word: "name"}},
 	PaneLog:       {{key: "f", label: "f", word: "kinds"}},
 	PaneTensor:    {{key: "right", label: "←→", word: "pages"}},
 }
@@ -90,6 +90,14 @@ func (m *Model) hints() []hint {
 		h.rank = rankOwn + len(ownHints[m.focus]) - i
 		if m.focus == PaneKL && h.key == "R" && unfinished(m.yard()) {
 			h.word = "go on"
+		}
+		if a, ok := m.panes[m.focus].(*views.Audit); ok && a.Opened() {
+			switch h.key {
+			case "enter":
+				h.word = "map"
+			case "esc":
+				h.word = "back"
+			}
 		}
 		at[h.key] = len(own)
 		own = append(own, h)

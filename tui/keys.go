@@ -43,14 +43,14 @@ var rootActions []action
 func init() { // breaks the cycle table → help → table
 	rootActions = append(rootActions, screenActions()...)
 	rootActions = append(rootActions, []action{
-		{keys: []string{"tab"}, label: "tab", name: "next pane", hint: "pane", group: groupMove, off: (*Model).offFocus, run: func(m *Model) tea.Cmd { m.moveFocus(1); return nil }},
-		{keys: []string{"shift+tab"}, label: "shift+tab", name: "previous pane", group: groupMove, off: (*Model).offFocus, run: func(m *Model) tea.Cmd { m.moveFocus(-1); return nil }},
+		{keys: []string{"tab"}, label: "tab", name: "next pane", hint: "pane", group: groupMove, after: true, off: (*Model).offFocus, run: func(m *Model) tea.Cmd { m.moveFocus(1); return nil }},
+		{keys: []string{"shift+tab"}, label: "shift+tab", name: "previous pane", group: groupMove, after: true, off: (*Model).offFocus, run: func(m *Model) tea.Cmd { m.moveFocus(-1); return nil }},
 		{keys: []string{"enter"}, label: "enter", name: "open the tensor under the cursor", hint: "open", group: groupMove, after: true, off: (*Model).offDrill, run: func(m *Model) tea.Cmd { m.drill(ScreenTensor); return nil }},
 		{keys: []string{"esc", "backspace"}, label: "esc", name: "back", hint: "back", group: groupMove, after: true, off: (*Model).offEscape, run: (*Model).escape},
 		{keys: []string{"g"}, label: "g", name: "next worst tensor", hint: "worst", group: groupMove, after: true, off: (*Model).offWorst, run: (*Model).nextWorst},
 		{keys: []string{"G"}, label: "G", name: "previous worst tensor", group: groupMove, after: true, off: (*Model).offWorst, run: (*Model).previousWorst},
 
-		{keys: []string{"/"}, label: "/", name: "filter tensors by name", hint: "filter", group: groupLook, run: (*Model).editFilter},
+		{keys: []string{"/"}, label: "/", name: "filter tensors by name", hint: "filter", group: groupLook, after: true, run: (*Model).editFilter},
 		{keys: []string{"v"}, label: "v", name: "variants: show or add", hint: "variants", group: groupLook, run: (*Model).pickVariant},
 		{keys: []string{"V"}, label: "V", name: "show the next variant", group: groupLook, off: (*Model).offOneVariant, run: (*Model).cycleVariant},
 		{keys: []string{"b"}, label: "b", name: "compare with the next variant", hint: "baseline", group: groupLook, off: (*Model).offOneVariant, run: (*Model).cycleBaseline},

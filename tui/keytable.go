@@ -89,7 +89,7 @@ func keyLabel(keys []string) string {
 var steadyHelp = [paneCount]map[string]string{
 	PaneClipping:  {"l": "counts: linear or logarithmic", "c": "compare places by another measure", "o": "other view"},
 	PaneCompare:   {"o": "next view", "O": "view before", "g": "next regression", "c": "weight error against output error, where a side is calibrated, and back"},
-	PaneAudit:     {"enter": "pairs of the layer, or the tensor", "s": "sort by something else"},
+	PaneAudit:     {"enter": "pairs of a layer, a finding or a group in full, then the tensor on the map", "s": "sort by something else", "tab": "next part: census, findings, plan, fallbacks", "n": "next checkpoint, or recipe", "N": "checkpoint or recipe before"},
 	PaneKL:        {"enter": "worst positions of the candidate, then the position in full", "R": "measure, or go on with what was left", "o": "next view", "s": "sort by something else"},
 	PaneLandscape: {"o": "next part", "s": "rows in order, or the largest effect first", "u": "budgets and prices by matrix, what is fused, expert, layer or projection", "y": "prices as errors, or against the random control"},
 	PaneLog:       {"f": "kinds of events that are shown"},

@@ -1,7 +1,7 @@
 package views
 
 import (
-	"math"
+	"regexp"
 	"slices"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -10,22 +10,36 @@ import (
 	"quantscope/sessions"
 )
 
-// Audit shows what a server will do to the scales of a checkpoint: per layer how
-// many matrices that it fuses have different second-level scales and by how
-// much, the pairs of a layer, the proof against a master, and what lint found.
-// The work is the root's; the pane asks for it through the scene.
+// Audit shows in four parts whether a checkpoint is what was asked for. The census:
+// per layer how many matrices that a server fuses have different second-level
+// scales and by how much, the pairs of a layer, the proof against a master. What
+// lint found. The plan of the recipe that the session follows. What ran instead of
+// what was requested. The work is the root's; the pane asks for it through the
+// scene.
 type Audit struct {
 	scene *Scene
 	w, h  int
 
-	level      auditLevel
-	findings   bool // a screen without room for both shows the findings
-	findingTop int
-	only       bool // of the pairs those that differ
-	lists      [auditLevels]auditList
-	layer      int // of the report, whose pairs are listed
-	rows       auditRows
-	at         int // subject that the lists are of
+	part  auditPart
+	level auditLevel
+	only  bool // of the pairs those that differ
+	lists [auditLevels]auditList
+	layer int // of the report, whose pairs are listed
+	rows  auditRows
+	at    int // subject that the lists are of
+
+	opened bool // what is selected has the keys
+	pages  [auditParts]auditPager
+	inside auditPager                   // what is opened
+	docs   [auditParts + 1]auditDocMemo // the last one is what is opened
+	order  int                          // of findings
+	filter string                       // of findings, as typed
+	match  *regexp.Regexp               // nil for none
+	invert bool
+	planAt int // recipe whose plan is shown, -1 for that of the variant that is
+
+	names     auditNames
+	effective effectiveMemo
 
 	version uint64
 	drawn   auditDrawing
@@ -52,10 +66,16 @@ type auditDrawing struct {
 }
 
 // NewAudit makes the audit screen of a scene.
-func NewAudit(s *Scene) *Audit { return &Audit{scene: s} }
+func NewAudit(s *Scene) *Audit { return &Audit{scene: s, planAt: -1} }
 
-// Title says which checkpoint is looked at.
+// Title says which checkpoint is looked at, or which recipe.
 func (p *Audit) Title() string {
+	switch p.part {
+	case auditPlan:
+		return p.planTitle()
+	case auditFallbacks:
+		return "Audit · what ran of what was requested"
+	}
 	s := p.scene.Audits.Shown()
 	if s == nil {
 		return "Audit"
@@ -95,6 +115,10 @@ func (p *Audit) report() *census.Report {
 func (p *Audit) refresh() {
 	r := p.report()
 	again := p.at == p.scene.Audits.At && sameLayers(p.rows.report, r)
+	if p.at != p.scene.Audits.At {
+		p.pages[auditFindings] = auditPager{}
+		p.opened = p.opened && p.part != auditFindings
+	}
 	p.at = p.scene.Audits.At
 	if r != p.rows.report && !again {
 		p.level, p.layer, p.lists[auditLayers].selected, p.lists[auditPairs].selected = auditLayers, 0, 0, 0
@@ -112,6 +136,7 @@ func (p *Audit) refresh() {
 	p.rows.updatePairs(p.layer, p.lists[auditPairs].order, p.only)
 	l = &p.lists[auditPairs]
 	l.selected = max(min(l.selected, len(p.rows.pairs)-1), 0)
+	p.settleParts()
 }
 
 // sameLayers says that two reports have the same layers in the same order.
@@ -129,133 +154,10 @@ func (p *Audit) count(l auditLevel) int {
 	return len(p.rows.layers)
 }
 
-// Keys lists the keys of the pane.
-func (p *Audit) Keys() []Key {
-	p.refresh()
-	w := &p.scene.Audits
-	open := Key{Keys: []string{"enter"}, Label: "enter", Help: "pairs of the layer"}
-	back := Key{Keys: []string{"esc"}, Label: "esc", Help: "stop what runs, or back to the layers"}
-	order := Key{Keys: []string{"s"}, Label: "s", Help: "sort by " + p.nextOrder()}
-	only := Key{Keys: []string{"d"}, Label: "d", Help: "pairs that differ, or all"}
-	next := Key{Keys: []string{"g"}, Label: "g", Help: "next that differs"}
-	list := Key{Keys: []string{"f"}, Label: "f", Help: "findings, or the census"}
-	again := Key{Keys: []string{"R"}, Label: "R", Help: "audit anew"}
-	proof := Key{Keys: []string{"p"}, Label: "p", Help: "prove against the master what a server does", Disabled: w.proofOff()}
-	folder := Key{Keys: []string{"o"}, Label: "o", Help: "name a checkpoint", Disabled: w.Off}
-	other := Key{Keys: []string{"n"}, Label: "n", Help: "next checkpoint"}
-	before := Key{Keys: []string{"N"}, Label: "N", Help: "checkpoint before"}
-	if len(w.Subjects) < 2 {
-		other.Disabled = "there is one checkpoint: o names another"
-		before.Disabled = other.Disabled
-	}
-	none := ""
-	if len(p.rows.layers) == 0 {
-		none = "there are no pairs"
-	}
-	order.Disabled, only.Disabled, next.Disabled = none, none, none
-	if p.level == auditPairs {
-		open.Help = "open the tensor"
-	}
-	switch {
-	case none != "":
-		open.Disabled = none
-	case p.level == auditPairs && p.tensor() < 0:
-		open.Disabled = "the session does not measure this matrix"
-	}
-	if r := p.report(); none == "" && r.Differing == 0 {
-		only.Disabled, next.Disabled = "all pairs are equal", "all pairs are equal"
-	}
-	if w.Running {
-		again.Disabled = "an audit is under way: esc stops it"
-	} else if w.Off != "" {
-		again.Disabled = w.Off
-	}
-	if p.findingsCount() == 0 {
-		list.Disabled = "there are no findings"
-	}
-	return []Key{
-		open, back, proof, folder, next, order, only, list, other, before, again,
-		{Keys: []string{"up", "k"}, Label: "↑ k", Help: "row above"},
-		{Keys: []string{"down", "j"}, Label: "↓ j", Help: "row below"},
-		{Keys: []string{"pgup", "ctrl+b"}, Label: "pgup", Help: "a page up"},
-		{Keys: []string{"pgdown", "ctrl+f"}, Label: "pgdn", Help: "a page down"},
-		{Keys: []string{"home"}, Label: "home", Help: "first row"},
-		{Keys: []string{"end"}, Label: "end", Help: "last row"},
-	}
-}
-
-// HandleKey acts on the keys that Keys lists.
-func (p *Audit) HandleKey(k tea.KeyMsg) (bool, tea.Cmd) {
-	p.refresh()
-	w := &p.scene.Audits
-	l := &p.lists[p.level]
-	page := max(p.listHeight()-1, 1)
-	switch key := k.String(); key {
-	case "enter":
-		return p.enter(), nil
-	case "esc":
-		return p.leave(), nil
-	case "p":
-		if w.proofOff() != "" {
-			return false, nil
-		}
-		p.scene.ask(AskProof)
-	case "o":
-		p.scene.ask(AskFolder)
-	case "R":
-		p.scene.ask(AskAgain)
-	case "n", "N":
-		n := len(w.Subjects)
-		if n < 2 {
-			return false, nil
-		}
-		step := 1
-		if key == "N" {
-			step = n - 1
-		}
-		p.scene.showAudit((w.At + step) % n)
-	case "g":
-		return p.nextDiffering(), nil
-	case "s":
-		l.order = (l.order + 1) % len(p.orders())
-		l.selected, l.top = 0, 0
-		p.version++
-	case "d":
-		p.only = !p.only
-		p.lists[auditPairs].selected, p.lists[auditPairs].top = 0, 0
-		p.version++
-	case "f":
-		if p.findingsCount() == 0 {
-			return false, nil
-		}
-		p.findings, p.findingTop = !p.findings, 0
-		p.version++
-	case "up", "k":
-		p.moveTo(l.selected - 1)
-	case "down", "j":
-		p.moveTo(l.selected + 1)
-	case "pgup", "ctrl+b":
-		p.moveTo(l.selected - page)
-	case "pgdown", "ctrl+f":
-		p.moveTo(l.selected + page)
-	case "home":
-		p.moveTo(math.MinInt32)
-	case "end":
-		p.moveTo(math.MaxInt32)
-	default:
-		return false, nil
-	}
-	return true, nil
-}
-
 // moveTo selects a row; of the pairs the cursor of the scene follows.
 func (p *Audit) moveTo(row int) {
 	p.refresh()
 	l := &p.lists[p.level]
-	if p.findings {
-		p.scrollFindings(row - l.selected)
-		return
-	}
 	row = max(min(row, p.count(p.level)-1), 0)
 	if row == l.selected {
 		return
@@ -266,15 +168,6 @@ func (p *Audit) moveTo(row int) {
 	}
 	p.version++
 	p.follow()
-}
-
-// scrollFindings scrolls them where they fill the screen.
-func (p *Audit) scrollFindings(by int) {
-	most := max(len(p.findingLines(p.w))-p.layout().findings.h+1, 0)
-	if top := max(min(p.findingTop+by, most), 0); top != p.findingTop {
-		p.findingTop = top
-		p.version++
-	}
 }
 
 // follow puts the cursor of the scene on the tensor of the selected pair.
@@ -301,14 +194,19 @@ func (p *Audit) enter() bool {
 	return true
 }
 
-// leave stops what runs, or goes back to the layers.
+// leave stops what runs, or goes back: from what is opened to its list, from that
+// to the census, from pairs to the layers.
 func (p *Audit) leave() bool {
 	switch {
 	case p.scene.Audits.Running:
 		p.scene.ask(AskStop)
-	case p.findings:
-		p.findings = false
+	case p.opened:
+		p.opened = false
 		p.version++
+	case p.part == auditFindings && p.filter != "":
+		_ = p.SetFilterText("") // which matches
+	case p.part != auditCensus:
+		p.showPart(auditCensus)
 	case p.level == auditPairs:
 		p.level = auditLayers
 		p.version++
@@ -339,15 +237,33 @@ func (p *Audit) nextDiffering() bool {
 }
 
 // HandleMouse selects by click, of the pairs beside the layers too, and scrolls
-// by wheel.
+// by wheel; a click on the name of a part shows it.
 func (p *Audit) HandleMouse(x, y int, m tea.MouseMsg) (bool, tea.Cmd) {
 	p.refresh()
+	click := m.Action == tea.MouseActionPress && m.Button == tea.MouseButtonLeft
+	if y == 0 && auditBarLines(p.h) > 0 {
+		if click {
+			_, spans := p.partBar(p.w)
+			for _, s := range spans {
+				if x >= s.from && x < s.to {
+					p.showPart(s.part)
+					return true, nil
+				}
+			}
+		}
+		return false, nil
+	}
+	if p.part != auditCensus {
+		return p.partsMouse(x, y, m), nil
+	}
 	switch {
 	case m.Button == tea.MouseButtonWheelUp:
 		p.moveTo(p.lists[p.level].selected - 3)
 	case m.Button == tea.MouseButtonWheelDown:
 		p.moveTo(p.lists[p.level].selected + 3)
-	case m.Action == tea.MouseActionPress && m.Button == tea.MouseButtonLeft:
+	case click && p.layout().findings.has(x, y):
+		p.showPart(auditFindings)
+	case click:
 		level, row, ok := p.rowAt(x, y)
 		if !ok {
 			return false, nil

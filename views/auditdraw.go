@@ -20,11 +20,21 @@ func (p *Audit) draw() string {
 	if p.w <= 0 || p.h <= 0 {
 		return Block(nil, p.w, p.h)
 	}
+	var blocks []placed
+	bar := auditBarLines(p.h)
+	if bar > 0 {
+		line, _ := p.partBar(p.w)
+		blocks = append(blocks, placed{rect{0, 0, p.w, 1}, Block([]string{line}, p.w, 1)})
+	}
+	if p.part != auditCensus {
+		return compose(p.w, p.h, append(blocks, p.drawParts()...))
+	}
 	if p.report() == nil {
-		return Block(p.without(), p.w, p.h)
+		r := rect{0, bar, p.w, p.h - bar}
+		return compose(p.w, p.h, append(blocks, placed{r, Block(p.without(), r.w, r.h)}))
 	}
 	l := p.layout()
-	blocks := []placed{{l.head, Block(p.head(), l.head.w, l.head.h)}}
+	blocks = append(blocks, placed{l.head, Block(p.head(), l.head.w, l.head.h)})
 	if !l.findings.empty() {
 		blocks = append(blocks, placed{l.findings, p.drawFindings(l.findings)})
 	}
@@ -52,11 +62,16 @@ func (p *Audit) layout() auditLayout {
 	if n := p.findingsCount(); n > 0 && n <= auditFindingsFull && p.w >= auditWideW {
 		full = len(p.findingLines(p.w))
 	}
-	return arrangeAudit(p.w, p.h, auditWants{
+	bar := auditBarLines(p.h)
+	l := arrangeAudit(p.w, p.h-bar, auditWants{
 		foundFull: full,
 		head:      len(p.head()), layers: p.count(auditLayers), pairs: p.count(auditPairs), found: p.findingsCount(),
-		level: p.level, findings: p.findings && p.findingsCount() > 0, spread: len(p.rows.logs) > 0,
+		level: p.level, spread: len(p.rows.logs) > 0,
 	})
+	for _, r := range []*rect{&l.head, &l.list, &l.beside, &l.detail, &l.spread, &l.findings} {
+		r.y += bar
+	}
+	return l
 }
 
 // without is the screen before there is a census: what runs, or why there is
@@ -105,7 +120,7 @@ func (p *Audit) head() []string {
 	case r.Pairs > 0:
 		style = th.Good
 	}
-	most := auditHead(p.w, p.h)
+	most := auditHead(p.w, p.h-auditBarLines(p.h))
 	sentence := auditSentence(s, r)
 	var also []string
 	switch {

@@ -19,18 +19,15 @@ func (p *Audit) findingsCount() int {
 
 // findingsTitle counts them by severity.
 func findingsTitle(a *sessions.Audit) string {
-	errors := 0
+	count := map[lint.Severity]int{}
 	for i := range a.Findings {
-		if a.Findings[i].Severity == lint.Error {
-			errors++
-		}
+		count[a.Findings[i].Severity]++
 	}
 	var parts []string
-	if errors > 0 {
-		parts = append(parts, plural(errors, "error"))
-	}
-	if n := len(a.Findings) - errors; n > 0 {
-		parts = append(parts, plural(n, "warning"))
+	for _, of := range []lint.Severity{lint.Error, lint.Warning, lint.Note} {
+		if n := count[of]; n > 0 {
+			parts = append(parts, plural(n, string(of)))
+		}
 	}
 	if n := len(a.Census.Left); n > 0 {
 		parts = append(parts, thousands(n)+" not compared")
@@ -41,8 +38,8 @@ func findingsTitle(a *sessions.Audit) string {
 // findingLine is one finding, or one matrix that was not compared.
 type findingLine struct {
 	mark, word       string
-	text, brief, fix string // brief is the text without the places that it names
-	bad              bool
+	text, brief, fix string        // brief is the text without the places that it names
+	severity         lint.Severity // "" for what was not compared
 }
 
 // findingList is all of them.
@@ -53,10 +50,7 @@ func (p *Audit) findingList() []findingLine {
 	}
 	var out []findingLine
 	for _, f := range s.Audit.Findings {
-		line := findingLine{mark: "!", word: Clean(string(f.Severity)), fix: oneLine(f.Fix)}
-		if f.Severity == lint.Error {
-			line.mark, line.bad = "×", true
-		}
+		line := findingLine{mark: severityMarks[f.Severity], word: Clean(string(f.Severity)), fix: oneLine(f.Fix), severity: f.Severity}
 		where := strings.Join(strings.Fields(strings.Join([]string{f.ID, f.File, f.Tensor}, " ")), "  ")
 		line.text, line.brief = Clean(where)+": "+oneLine(f.Message), Clean(f.ID)+": "+oneLine(f.Message)
 		out = append(out, line)
@@ -74,8 +68,11 @@ const findingLead = 11
 // lead is the mark and the severity of a finding.
 func (f *findingLine) lead(th *Theme) string {
 	style := th.Warn
-	if f.bad {
+	switch f.severity {
+	case lint.Error:
 		style = th.Bad
+	case lint.Note:
+		style = th.Dim
 	}
 	return style.Render(Fit(f.mark+" "+f.word, findingLead))
 }
@@ -113,20 +110,15 @@ func (p *Audit) findingLines(w int) []string {
 	return out
 }
 
-// drawFindings lists them: a line each below the census, in full and from where
-// the person scrolled to where they fill the screen.
+// drawFindings lists them below the census: in full where there is room for all of
+// it, else a line each.
 func (p *Audit) drawFindings(r rect) string {
 	th, lines := p.scene.Theme, p.findingLines(r.w)
 	title := th.Title.Render("findings") + th.Dim.Render("  "+findingsTitle(p.scene.Audits.Shown().Audit))
 	more := "%s %s more; f shows all"
-	switch {
-	case p.findings:
-		more = "%s %s more lines"
-		lines = lines[min(p.findingTop, max(len(lines)-r.h+1, 0)):]
-	case len(lines) == r.h-1: // there is room for all of it
-	default:
+	if len(lines) != r.h-1 {
 		lines = p.findingHeads(r.w)
-		title += th.Dim.Render(fitting(r.w-Width(title), "  f shows them in full", ""))
+		title += th.Dim.Render(fitting(r.w-Width(title), "  f lists them, and opens each", ""))
 	}
 	room := max(r.h-1, 0)
 	out := append([]string{title}, lines...)

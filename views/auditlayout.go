@@ -11,7 +11,6 @@ type auditWants struct {
 	head, layers, pairs, found int
 	foundFull                  int // lines of the findings in full, 0 where that is too much
 	level                      auditLevel
-	findings                   bool // they fill the screen
 	spread                     bool // there is something to draw
 }
 
@@ -43,10 +42,6 @@ func arrangeAudit(w, h int, want auditWants) auditLayout {
 		y++
 	}
 	rest := max(h-y, 0)
-	if want.findings {
-		l.findings = rect{0, y, w, rest}
-		return l
-	}
 	wide := w >= auditWideW
 	rows := want.layers + 1 // with the header
 	if want.level == auditPairs && !wide {

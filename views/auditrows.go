@@ -65,6 +65,9 @@ func (p *Audit) orders() []string {
 
 // nextOrder is what s sorts by next.
 func (p *Audit) nextOrder() string {
+	if p.part == auditFindings {
+		return findingOrders[(p.order+1)%len(findingOrders)]
+	}
 	all := p.orders()
 	return all[(p.lists[p.level].order+1)%len(all)]
 }

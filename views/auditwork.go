@@ -35,6 +35,7 @@ const (
 	AskAgain            // audit anew
 	AskProof            // compare with the master
 	AskStop             // end what runs
+	AskMap              // show the tensor under the cursor on the map
 )
 
 // Shown is the subject that is shown, nil where there is none.
