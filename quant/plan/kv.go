@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"quantscope/quant/topology"
 )
@@ -136,13 +137,12 @@ func (p *planner) cacheRows(is *layerCache, notes *notes) int64 {
 }
 
 // window is the sliding window of a layer, 0 where it sees all tokens. The rules are
-// those of transformers' configs: layer_types, sliding_window_pattern,
-// max_window_layers with use_sliding_window, every other layer in gemma2, and all
-// where there is a window and no rule.
+// those of transformers' configs: layer_types; a period (below), whose last layer sees
+// all; max_window_layers; and all layers where there is a window and no rule.
 func (p *planner) window(layer int, mtp bool) int64 {
 	text := p.model.Config.Text
 	size := p.number("sliding_window")
-	if used, ok := text["use_sliding_window"].(bool); ok && !used || size == 0 || mtp {
+	if size == 0 || mtp || !p.windowUsed() {
 		return 0
 	}
 	if types, ok := text["layer_types"].([]any); ok && len(types) > 0 {
@@ -152,18 +152,45 @@ func (p *planner) window(layer int, mtp bool) int64 {
 		return 0
 	}
 	slides := true
-	switch {
-	case p.number("sliding_window_pattern") > 0:
-		slides = (int64(layer)+1)%p.number("sliding_window_pattern") != 0
+	switch period := p.windowPeriod(); {
+	case period > 0:
+		slides = (int64(layer)+1)%period != 0
 	case text["max_window_layers"] != nil:
 		slides = int64(layer) >= p.number("max_window_layers")
-	case p.model.Config.TextModelType == "gemma2":
-		slides = layer%2 == 0
 	}
 	if slides {
 		return size
 	}
 	return 0
+}
+
+// windowUsed is what use_sliding_window says. Families whose configs have that word
+// do without the window where it is missing.
+func (p *planner) windowUsed() bool {
+	if used, ok := p.model.Config.Text["use_sliding_window"].(bool); ok {
+		return used
+	}
+	family := p.model.Config.TextModelType
+	return !strings.HasPrefix(family, "qwen2") && !strings.HasPrefix(family, "qwen3") && family != "smollm3"
+}
+
+// windowPeriods are what transformers takes where a config has neither layer_types
+// nor sliding_window_pattern, as Gemma 3's first ones.
+var windowPeriods = map[string]int64{
+	"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "gemma3n_text": 5,
+	"cohere2": 4, "exaone4": 4, "olmo3": 4, "gpt_oss": 2,
+}
+
+// windowPeriod is after how many layers one comes that sees all, 0 where nothing says.
+// A pattern may be written in letters, LLLG.
+func (p *planner) windowPeriod() int64 {
+	if letters, ok := p.model.Config.Text["sliding_window_pattern"].(string); ok {
+		return int64(len(letters))
+	}
+	if n := p.number("sliding_window_pattern"); n > 0 {
+		return n
+	}
+	return windowPeriods[p.model.Config.TextModelType]
 }
 
 // linearNote says what linear attention keeps in place of keys and values: of

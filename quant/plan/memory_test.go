@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -159,7 +160,8 @@ func attention(t testing.TB, layers int, config string, names func(l int) shapes
 // Layers that see a window keep no more than it, of one sequence; those with linear
 // attention keep no keys.
 func TestWindows(t *testing.T) {
-	const base = `{"model_type":"qwen3","hidden_size":64,"num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"tie_word_embeddings":true,`
+	const sizes = `{"hidden_size":64,"num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"tie_word_embeddings":true,`
+	const base = sizes + `"model_type":"qwen3",`
 	kv := func(l int) shapes {
 		var s shapes
 		p := "model.layers." + string(rune('0'+l)) + ".self_attn."
@@ -174,15 +176,37 @@ func TestWindows(t *testing.T) {
 		tokens int64 // of all four layers
 	}{
 		{`"sliding_window":null}`, 4000},
-		{`"sliding_window":100}`, 400},
+		{`"sliding_window":100}`, 4000},
 		{`"sliding_window":100,"use_sliding_window":false}`, 4000},
 		{`"sliding_window":100,"use_sliding_window":true,"max_window_layers":3}`, 3100},
-		{`"sliding_window":100,"sliding_window_pattern":3}`, 1300},
-		{`"sliding_window":100,"layer_types":["sliding_attention","full_attention","sliding_attention","full_attention"]}`, 2200},
+		{`"sliding_window":100,"use_sliding_window":true,"sliding_window_pattern":3}`, 1300},
+		{`"sliding_window":100,"use_sliding_window":true,"layer_types":["sliding_attention","full_attention","sliding_attention","full_attention"]}`, 2200},
 		{`"sliding_window":5000}`, 4000},
 		{`"num_kv_shared_layers":1}`, 3000},
 	} {
 		if p := attention(t, 4, base+c.config, kv); p.Before.KVBytes != c.tokens*layer {
+			t.Errorf("%s: %d tokens, want %d", c.config, p.Before.KVBytes/layer, c.tokens)
+		}
+	}
+	// what a config leaves out is what transformers takes for its family
+	for _, c := range []struct {
+		layers int
+		config string
+		tokens int64
+	}{
+		{4, `"model_type":"mistral","sliding_window":100`, 400},
+		{4, `"model_type":"qwen2_moe","sliding_window":100,"max_window_layers":2`, 4000},
+		{7, `"model_type":"gemma3_text","sliding_window":100`, 1600},
+		{7, `"model_type":"gemma3_text","sliding_window":100,"sliding_window_pattern":2`, 3400},
+		{6, `"model_type":"gemma3n_text","sliding_window":100`, 1500},
+		{5, `"model_type":"cohere2","sliding_window":100`, 1400},
+		{5, `"model_type":"olmo3","sliding_window":100`, 1400},
+		{5, `"model_type":"exaone4","sliding_window":100,"sliding_window_pattern":"LLG"`, 1400},
+		{5, `"model_type":"gpt_oss","sliding_window":100`, 2300},
+		{5, `"model_type":"gemma2","sliding_window":100`, 2300},
+	} {
+		config := strings.Replace(sizes, `"num_hidden_layers":4`, `"num_hidden_layers":`+strconv.Itoa(c.layers), 1) + c.config + "}"
+		if p := attention(t, c.layers, config, kv); p.Before.KVBytes != c.tokens*layer {
 			t.Errorf("%s: %d tokens, want %d", c.config, p.Before.KVBytes/layer, c.tokens)
 		}
 	}
