@@ -197,9 +197,9 @@ func (b *builder) layerType(i int) string {
 // window is the sliding window of a layer by its layer type.
 func (b *builder) window(i int) int {
 	switch t := b.layerType(i); t {
-	case "sliding_attention":
+	case slidingAttention:
 		return int(b.real("sliding_window", 0))
-	case "full_attention", "":
+	case fullAttention, "":
 		return 0
 	default:
 		b.refuse("layer type %q is not known", t)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -184,5 +185,20 @@ func TestFamilies(t *testing.T) {
 	if l := g.Layers[0]; !l.Norm.PlusOne || l.PostAttn == "" || l.PostMLP == "" || g.EmbedScale != 8 || l.Attn.Window != 12 || g.Layers[2].Attn.Window != 0 ||
 		l.Attn.Rope.Theta != 10000 || g.Layers[2].Attn.Rope.Theta != 1e6 || g.Layers[2].Attn.Rope.Kind != RopeLinear {
 		t.Errorf("gemma3: %+v, %+v", l, g.Layers[2].Attn.Rope)
+	}
+	// Gemma 3's first configs have neither layer_types nor ropes by type.
+	first := both(set("layer_types", nil), set("rope_parameters", nil), set("_sliding_window_pattern", nil), set("rope_theta", 1e6), set("rope_local_base_freq", 1e4),
+		set("rope_scaling", map[string]any{"rope_type": "linear", "factor": 4}))
+	if old := spec("gemma3_text", both(first, set("sliding_window_pattern", 3))); !reflect.DeepEqual(old, g) {
+		t.Errorf("gemma3 of 2025: %+v, want %+v", old, g)
+	}
+	if w := windows(spec("gemma3_text", both(first, set("rope_theta", nil)))); w[0] != 12 || w[2] != 12 {
+		t.Errorf("the first three layers of a gemma3 have windows %v", w)
+	}
+	if _, err := edited(t, "gemma3_text", both(first, set("sliding_window_pattern", 0))); err == nil || !strings.Contains(err.Error(), "sliding_window_pattern is 0") {
+		t.Errorf("a pattern of no layers: %v", err)
+	}
+	if w := windows(spec("gpt_oss", set("layer_types", nil))); w[0] != 16 || w[1] != 0 {
+		t.Errorf("gpt-oss without layer_types has windows %v", w)
 	}
 }

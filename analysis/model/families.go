@@ -1,6 +1,11 @@
 package model
 
-import "math"
+import (
+	"maps"
+	"math"
+
+	"quantscope/quant/topology"
+)
 
 // The names of norms as topology's roles spell them.
 const (
@@ -8,6 +13,12 @@ const (
 	postAttnNorm = "post_attention_layernorm"
 	preMLPNorm   = "pre_feedforward_layernorm"
 	postMLPNorm  = "post_feedforward_layernorm"
+)
+
+// Layer types as configs spell them.
+const (
+	slidingAttention = "sliding_attention"
+	fullAttention    = "full_attention"
 )
 
 // plain is a layer with a norm before attention and one before the MLP.
@@ -159,6 +170,18 @@ func buildDeepSeekV3(b *builder) error {
 func buildGemma3(b *builder) error {
 	b.spec.Norm = b.norm(1e-6, true)
 	b.spec.EmbedScale = float32(math.Sqrt(float64(b.cfg.Hidden)))
+	b.byTurns(6)
+	if len(b.cfg.RopeByType) == 0 { // the first configs: rope_theta is that of full layers
+		full := b.cfg.Rope
+		if full.Theta == 0 {
+			full.Theta = 1e6
+		}
+		cfg := *b.cfg
+		cfg.RopeByType = map[string]topology.Rope{
+			fullAttention: full, slidingAttention: {Theta: b.real("rope_local_base_freq", 10000), Partial: full.Partial},
+		}
+		b.cfg = &cfg
+	}
 	scalar := b.real("query_pre_attn_scalar", float64(b.cfg.HeadDim))
 	b.layers(func(i int) Layer {
 		l := b.plain(b.grouped(i))
@@ -176,6 +199,7 @@ func buildGPTOSS(b *builder) error {
 	if l := b.real("swiglu_limit", 7); l != 7 {
 		b.refuse("swiglu_limit is %g", l)
 	}
+	b.byTurns(2)
 	b.layers(func(i int) Layer {
 		l := b.plain(b.grouped(i))
 		l.Attn.Sinks, l.Attn.Window = true, b.window(i)
@@ -188,6 +212,29 @@ func buildGPTOSS(b *builder) error {
 		return l
 	})
 	return nil
+}
+
+// byTurns gives a config without layer_types those that transformers takes then: of
+// every so many layers the last one sees all.
+func (b *builder) byTurns(period int) {
+	if b.cfg.Text["layer_types"] != nil {
+		return
+	}
+	if p := b.real("sliding_window_pattern", float64(period)); p >= 1 && p == math.Trunc(p) && p <= math.MaxInt32 {
+		period = int(p)
+	} else {
+		b.refuse("sliding_window_pattern is %g", p)
+	}
+	types := make([]any, b.cfg.Layers)
+	for i := range types {
+		if types[i] = slidingAttention; (i+1)%period == 0 {
+			types[i] = fullAttention
+		}
+	}
+	cfg := *b.cfg
+	cfg.Text = maps.Clone(cfg.Text)
+	cfg.Text["layer_types"] = types
+	b.cfg = &cfg
 }
 
 // ropeNumber is a number of the rope section; 0 where there is none.
