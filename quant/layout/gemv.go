@@ -90,10 +90,16 @@ func (o *opener) symmetric(m *Module, w *wordArgs) error {
 	if err := o.ck.ReadAt(context.Background(), m.mins.t, 0, raw); err != nil {
 		return err
 	}
-	for ; len(raw) >= 4; raw = raw[4:] {
-		v := binary.LittleEndian.Uint32(raw)
-		if v == 0x88888888 || m.packed.gemv && v == 0 { // what fills rows up
+	for i := 0; 4*i < len(raw); i++ {
+		v, eights := binary.LittleEndian.Uint32(raw[4*i:]), uint32(0x88888888)
+		if v == eights {
 			continue
+		}
+		if m.packed.gemv { // zeros fill rows up
+			there := m.packed.groups - 8*(i%int(m.mins.row/4))
+			if v == uint32(uint64(eights)&(1<<(4*max(0, min(there, 8)))-1)) {
+				continue
+			}
 		}
 		say := fmt.Sprintf("stores zero points (the first word is 0x%08x), but zero_point of %s is false, which makes each 8", v, o.config.file)
 		if o.options.ZeroPoints == ZeroPointsTold {
