@@ -158,9 +158,18 @@ func (p auditPager) at(d *auditDoc, h, y int) int {
 // auditMark is the room for the mark of the selected item.
 const auditMark = 2
 
+// auditFocus says what a selected item is to the keys.
+type auditFocus int
+
+const (
+	auditAway   auditFocus = iota // they are elsewhere
+	auditBehind                   // they are in what is opened of it
+	auditHere
+)
+
 // draw is the doc in h lines of w cells. The selected item is in reverse where the
-// keys are here, and marked only where they are elsewhere.
-func (p auditPager) draw(th *Theme, d *auditDoc, w, h int, active bool) string {
+// keys are here, and only marked where they are in what is opened of it.
+func (p auditPager) draw(th *Theme, d *auditDoc, w, h int, focus auditFocus) string {
 	p.clamp(d, h)
 	lead := 0
 	if len(d.items) > 0 && w > 4*auditMark {
@@ -173,9 +182,9 @@ func (p auditPager) draw(th *Theme, d *auditDoc, w, h int, active bool) string {
 		switch {
 		case line.item < 0:
 			out = append(out, line.text)
-		case line.item != p.selected || lead == 0:
+		case line.item != p.selected || lead == 0 || focus == auditAway:
 			out = append(out, spaces(lead)+line.text)
-		case active:
+		case focus == auditHere:
 			out = append(out, th.Accent.Render("▸")+" "+th.reverse(Fit(line.text, w-lead)))
 		default:
 			out = append(out, th.Dim.Render("▸")+" "+line.text)

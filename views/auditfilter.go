@@ -8,7 +8,7 @@ import (
 )
 
 // findingOrders are what findings can be sorted by.
-var findingOrders = []string{"rule, as they were found", "severity", "place", "id"}
+var findingOrders = []string{"severity", "place", "id", "rule, as they were found"}
 
 // Searching says whether the filter that is typed is that of the findings.
 func (p *Audit) Searching() bool { return p.part == auditFindings && !p.opened }
@@ -65,9 +65,9 @@ func sortFindings(items []auditItem, order int) {
 		slices.SortStableFunc(items, func(a, b auditItem) int { return f(&a, &b) })
 	}
 	switch order {
-	case 1:
+	case 0:
 		by(func(a, b *auditItem) int { return cmp.Compare(severityRank[a.severity], severityRank[b.severity]) })
-	case 2:
+	case 1:
 		by(func(a, b *auditItem) int { // tensors of the session first, in its order
 			at := func(i *auditItem) int {
 				if len(i.tensors) > 0 {
@@ -77,7 +77,7 @@ func sortFindings(items []auditItem, order int) {
 			}
 			return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(a.place, b.place))
 		})
-	case 3:
+	case 2:
 		by(func(a, b *auditItem) int { return cmp.Compare(a.id, b.id) })
 	}
 }

@@ -69,7 +69,7 @@ func (p *Audit) lintItems() []auditItem {
 		name, reason := Clean(l.Name), oneLine(l.Reason)
 		item.body = func(th *Theme, w int) []string {
 			f := fields{th: th, w: w}
-			f.add("tensor", th.Text, name)
+			f.name("tensor", th.Text, "", name)
 			f.add("what", th.Text, reason)
 			f.add("why", th.Dim, "The census compares the second-level scales of matrices that a server fuses; of this one it cannot.")
 			return f.lines
@@ -101,7 +101,7 @@ func (p *Audit) lintItem(f *lint.Finding, s *AuditSubject) auditItem {
 			where += ", line " + thousands(f.Line)
 		}
 		out.add("file", th.Text, where)
-		out.add("tensor", th.Text, Clean(f.Tensor))
+		out.name("tensor", th.Text, "", Clean(f.Tensor))
 		out.add("what", th.Title, oneLine(f.Message))
 		if f.More > 0 {
 			out.add("more", th.Text, fmt.Sprintf("%s like it that are not listed", plural(f.More, "finding")))
@@ -142,8 +142,8 @@ func (p *Audit) planItem(f *recipes.Finding, variant int) auditItem {
 	item.body = func(th *Theme, w int) []string {
 		out := fields{th: th, w: w}
 		out.add("where", th.Text, Clean(f.Where))
-		out.add("pattern", th.Text, Clean(f.Pattern))
-		out.add("tensor", th.Text, Clean(f.Tensor))
+		out.name("pattern", th.Text, "", Clean(f.Pattern))
+		out.name("tensor", th.Text, "", Clean(f.Tensor))
 		out.add("what", th.Title, oneLine(f.Message))
 		for _, k := range recipes.Kinds() {
 			if k.ID == f.ID {
@@ -181,11 +181,42 @@ func (f *fields) add(label string, style lipgloss.Style, text string) {
 	if text == "" {
 		return
 	}
-	room, lead := f.w-fieldLabel, spaces(fieldLabel)
-	if f.w < 4*fieldLabel {
-		room, lead = f.w, ""
+	f.put(label, wrapped(style, text, f.room()))
+}
+
+// name adds what has no words to be broken between, a name or a pattern, after a
+// lead that its further lines stand right of.
+func (f *fields) name(label string, style lipgloss.Style, lead, text string) {
+	if text == "" {
+		return
 	}
-	for i, line := range wrapped(style, text, room) {
+	room := max(f.room()-Width(lead), 1)
+	var lines []string
+	for text != "" {
+		n, _ := prefix(text, room)
+		if n == 0 {
+			n, _ = next(text)
+		}
+		lines = append(lines, style.Render(lead+text[:n]))
+		text, lead = text[n:], spaces(Width(lead))
+	}
+	f.put(label, lines)
+}
+
+// room is how wide texts are beside their labels.
+func (f *fields) room() int {
+	if f.w < 4*fieldLabel {
+		return f.w
+	}
+	return f.w - fieldLabel
+}
+
+func (f *fields) put(label string, lines []string) {
+	lead := spaces(fieldLabel)
+	if f.w < 4*fieldLabel {
+		lead = ""
+	}
+	for i, line := range lines {
 		switch {
 		case i > 0 || label == "":
 			line = lead + line

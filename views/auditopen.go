@@ -289,13 +289,24 @@ func (p *Audit) drawParts() []placed {
 			}
 			out = append(out, placed{rect{r.x, r.y, r.w, 1}, Block([]string{title}, r.w, 1)})
 		}
-		out = append(out, placed{body, p.pages[part].draw(th, d, body.w, body.h, part == p.part && !p.opened)})
+		out = append(out, placed{body, p.pages[part].draw(th, d, body.w, body.h, p.focus(part, false))})
 	}
 	if !l.detail.empty() {
 		d, h := p.detailDoc()
-		out = append(out, placed{l.detail, p.inside.draw(th, d, l.detail.w, h, p.opened)})
+		out = append(out, placed{l.detail, p.inside.draw(th, d, l.detail.w, h, p.focus(p.part, true))})
 	}
 	return out
+}
+
+// focus says where the keys are, seen from a list or from what is opened of it.
+func (p *Audit) focus(part auditPart, inside bool) auditFocus {
+	switch {
+	case part != p.part, inside && !p.opened:
+		return auditAway
+	case p.opened && !inside:
+		return auditBehind
+	}
+	return auditHere
 }
 
 // settleParts keeps what is selected inside what there is.

@@ -172,6 +172,9 @@ func arrangeParts(w, h int, part auditPart, opened, plan bool, fallbacks int) pa
 		}
 	case w >= auditRoomyW && h >= auditRoomyH:
 		low := h * 9 / 20
+		if part == auditPlan { // which is long
+			low = h * 7 / 20
+		}
 		l.lists[part] = rect{0, y, w, h - low - 1}
 		l.detail = rect{0, y + h - low, w, low}
 	case opened:
@@ -186,6 +189,9 @@ func (p *Audit) partsLayout() partsLayout {
 	r, _, _ := p.recipe()
 	rows, _ := p.effectiveRows()
 	n := len(rows) + 3
+	if e := len(p.scene.State.Exports); e > 0 {
+		n += e + 1
+	}
 	if p.w < auditWideW {
 		n = 0
 	}

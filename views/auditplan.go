@@ -89,7 +89,7 @@ func groupItem(g *recipes.Group, i int, tensors []int, variant int) auditItem {
 			if k == 0 {
 				label = "targets"
 			}
-			f.add(label, matchStyle(th, &t), matchText(&t)+"  "+Clean(t.Pattern))
+			f.name(label, matchStyle(th, &t), matchLead(&t), Clean(t.Pattern))
 		}
 		return f.lines
 	}
@@ -116,18 +116,24 @@ func keptItem(s *recipes.Share, r *sessions.RecipeRun, st *sessions.State, kept 
 			if k == 0 {
 				label = "ignore"
 			}
-			f.add(label, matchStyle(th, &t), matchText(&t)+"  "+Clean(t.Pattern))
+			f.name(label, matchStyle(th, &t), matchLead(&t), Clean(t.Pattern))
 		}
 		for k, t := range r.Plan.Exemptions {
 			label := ""
 			if k == 0 {
 				label = "exempt"
 			}
-			f.add(label, matchStyle(th, &t), matchText(&t)+"  "+Clean(t.Pattern))
+			f.name(label, matchStyle(th, &t), matchLead(&t), Clean(t.Pattern))
 		}
 		return f.lines
 	}
 	return item
+}
+
+// matchLead is what a pattern matches, before the pattern.
+func matchLead(p *recipes.Pattern) string {
+	text := matchText(p)
+	return FitRight(text, max(Width(text), 6)) + "  "
 }
 
 // matchText is what a pattern matches.
