@@ -193,6 +193,8 @@ func (o *opener) findf(id string, t *checkpoint.Tensor, format string, args ...a
 
 // modules recognizes what is quantized.
 func (o *opener) modules() {
+	var strange, known []*group // of no form that is known; one of each list of parameters that is
+	signs := map[string]bool{}
 	for i := range o.groups {
 		g := &o.groups[i]
 		f, quantized := recognize(g)
@@ -211,9 +213,12 @@ func (o *opener) modules() {
 		}
 		if f == nil {
 			o.unread(g)
-			has := strings.Join(g.paramList(), ", ")
-			o.repeat(UnknownForm, g.first, has, "quantized in a way that is not known here: has %s (known: %s)", has, knownForms())
+			strange = append(strange, g)
 			continue
+		}
+		if sign := strings.Join(g.paramList(), ", "); !signs[sign] {
+			signs[sign] = true
+			known = append(known, g)
 		}
 		found, err := f.build(o, f, g)
 		if err != nil {
@@ -234,6 +239,14 @@ func (o *opener) modules() {
 			o.byName[m.Name] = len(o.Modules)
 			o.Modules = append(o.Modules, m)
 		}
+	}
+	for _, g := range strange {
+		has := strings.Join(g.paramList(), ", ")
+		if like, lacks := g.partOf(known); like != nil {
+			o.findf(Incomplete, g.first, "has %s and lacks %s, which %s has, stored alike", has, lacks, like.name)
+			continue
+		}
+		o.repeat(UnknownForm, g.first, has, "quantized in a way that is not known here: has %s (known: %s)", has, knownForms())
 	}
 	for k, n := range o.more {
 		o.Findings[k].Message += fmt.Sprintf("; so are %d more modules", n)
@@ -257,6 +270,20 @@ func (o *opener) unread(g *group) {
 	for _, p := range sortedParams(g) {
 		o.Unread[g.params[p].Name] = true
 	}
+}
+
+// partOf is the module with the fewest parameters of which this one's are a part, and
+// what it has beside them; nil where there is none.
+func (g *group) partOf(known []*group) (like *group, lacks string) {
+	own := g.paramList()
+	for _, k := range known {
+		all := k.paramList()
+		if len(all) <= len(own) || like != nil && len(all) >= len(like.params) || slices.ContainsFunc(own, func(p string) bool { return !slices.Contains(all, p) }) {
+			continue
+		}
+		like, lacks = k, strings.Join(slices.DeleteFunc(all, func(p string) bool { return slices.Contains(own, p) }), ", ")
+	}
+	return like, lacks
 }
 
 // paramList names the parameters of a group with their dtypes.
