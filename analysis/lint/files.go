@@ -1,7 +1,10 @@
 package lint
 
 import (
+	"encoding/json"
+	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"quantscope/quant/checkpoint"
@@ -9,7 +12,8 @@ import (
 )
 
 // files passes on what the reader noticed; of MTP tensors that the index does not
-// know, and of files that hold such, it says so. It reads headers.
+// know, and of files that hold such, it says so. It reads headers, and the JSON files
+// that no other rule reads.
 func (r *run) files() error {
 	var unlisted []topology.Named
 	for _, f := range r.Checkpoint.Findings {
@@ -32,7 +36,34 @@ func (r *run) files() error {
 		}
 		r.add(id, Finding{File: f.File, Tensor: f.Tensor, Message: message})
 	}
+	r.objects()
 	return nil
+}
+
+// objectFiles are the files that servers read as JSON objects and that no other rule
+// looks into.
+var objectFiles = []string{
+	"added_tokens.json", "chat_template.json", "generation_config.json", preprocessorFile, processorFile,
+	"special_tokens_map.json", "video_preprocessor_config.json", "vocab.json",
+}
+
+// objects reads small files beside the weights, which are to be JSON objects.
+func (r *run) objects() {
+	for _, f := range r.Checkpoint.Side {
+		if !slices.Contains(objectFiles, f.Name) {
+			continue
+		}
+		text, err := f.Read()
+		var object map[string]json.RawMessage
+		if err == nil {
+			if err = json.Unmarshal(text, &object); err == nil && object == nil {
+				err = errors.New("null")
+			}
+		}
+		if err != nil {
+			r.add(checkpoint.Unreadable, Finding{File: f.Name, Message: "is no JSON object: " + err.Error()})
+		}
+	}
 }
 
 // mtpOf says which names are of MTP layers.

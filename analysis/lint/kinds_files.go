@@ -44,7 +44,7 @@ var fileKinds = []Kind{
 	kind(checkpoint.Unfinished, ruleFiles, Error, "the folder is marked as an export that is not finished",
 		"Shards may be missing or half written.", "It fails, or serves what is there.", "finish the export, or take the folder away", "files named incomplete-export*.json"),
 	kind(checkpoint.Unreadable, ruleFiles, Warning, "a file beside the weights cannot be read",
-		"A link without a target, or a folder where a file should be.", "It fails when it needs the file.", "put the file there", "files beside the weights"),
+		"A link without a target, a folder where a file should be, or no JSON where JSON is read.", "It fails when it needs the file, or goes on without what the file says.", "take the file from the source", "files beside the weights"),
 	kind(idWeightsMissing, ruleFiles, Error, "the folder has a tokenizer or a config and no weights",
 		"Only what stands beside the weights was checked.", "It has nothing to load.", "put the weights there", "files of the folder"),
 }

@@ -232,6 +232,8 @@ var modelBreaks = []broken{
 		s := e.at("model.embed_tokens.weight")
 		s.shape[0], s.data = 1000, s.data[:2*1000*128]
 	}, id: "tokenizer-vocabulary", tensor: "model.embed_tokens.weight", words: "1000 rows"},
+	{name: "sampling defaults that are cut", edit: func(e *edited) { e.side["generation_config.json"] = []byte(`{"do_sample": tr`) }, id: "side-unreadable", file: "generation_config.json", words: "is no JSON object: "},
+	{name: "a template that is a list", edit: func(e *edited) { e.side["chat_template.json"] = []byte(`[]`) }, id: "side-unreadable", file: "chat_template.json", words: "is no JSON object"},
 	{name: "an unfinished export", edit: func(e *edited) { e.side["incomplete-export.json"] = []byte("{}") }, id: "export-unfinished", file: "incomplete-export.json"},
 }
 
