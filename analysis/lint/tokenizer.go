@@ -4,9 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -115,10 +116,15 @@ func (r *run) tokenizer() error {
 // folder is tokenizer of a folder without weights.
 func (r *run) folder() error {
 	own, err := readTexts(func(name string) ([]byte, bool, error) {
-		text, err := os.ReadFile(filepath.Join(r.Folder, name))
-		if os.IsNotExist(err) {
+		f, info, err := checkpoint.OpenRegular(filepath.Join(r.Folder, name))
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil, false, nil
 		}
+		if err != nil {
+			return nil, false, err
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, info.Size()))
 		return text, err == nil, err
 	})
 	if err != nil {
@@ -241,12 +247,12 @@ func (r *run) vocabulary(text []byte) {
 // tokenLists looks for lists of tokens in the folder that begin with the begin
 // token twice.
 func (r *run) tokenLists(dir string, t texts) error {
-	f, err := os.Open(filepath.Join(dir, tokensFile))
-	if os.IsNotExist(err) {
+	f, _, err := checkpoint.OpenRegular(filepath.Join(dir, tokensFile))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return checkpoint.SystemError(filepath.Join(dir, tokensFile), err)
+		return err
 	}
 	defer f.Close()
 	lists, twice, line, first, token := 0, 0, 0, 0, int64(0)

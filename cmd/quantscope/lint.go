@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,9 +171,12 @@ func (f *lintFlags) input(ctx context.Context, path string) (in lint.Input, done
 		closers = append(closers, in.From)
 	}
 	if f.recipe != "" {
-		text, err := os.ReadFile(f.recipe)
+		text, err := recipeText(f.recipe)
+		if errors.Is(err, fs.ErrNotExist) && slices.Contains(recipe.Builtins(), f.recipe) {
+			err = badInput(fmt.Errorf("%w; %s is built in, and plan SOURCE --recipe %s --write FILE makes a file of it", err, f.recipe, f.recipe))
+		}
 		if err != nil {
-			return fail(badInput(err))
+			return fail(err)
 		}
 		if in.Recipe, err = recipe.ParseFile(text, f.recipe, nil); err != nil {
 			return fail(badInput(err))

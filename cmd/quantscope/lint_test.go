@@ -32,6 +32,9 @@ func TestLintUsage(t *testing.T) {
 		o := command(t, append([]string{"lint", "demo"}, args...)...)
 		o.refused(t, exitBadInput)
 	}
+	for _, flag := range []string{"--from", "--recipe", "--sarif"} { // as a variable that is not set leaves it
+		command(t, "lint", "demo", flag, "").refused(t, exitUsage)
+	}
 	bad := filepath.Join(t.TempDir(), "recipe.yaml")
 	if err := os.WriteFile(bad, []byte("groups: 7\n"), 0o666); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -24,6 +25,13 @@ func TestNamedPipes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	texts := filepath.Join(dir, "texts")
+	if err := os.Mkdir(texts, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(texts, "tokenizer.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	measure := []string{"measure", "demo", "--cache", "none", "--session", filepath.Join(dir, "s.qscope"), "--candidate"}
 	for _, args := range [][]string{
 		append(measure, "nvfp4", "--corpus", made["x.txt"]), append(measure, "nvfp4", "--corpus", made["x.json"]), append(measure, "nvfp4", "--corpus", made["x.ids"]),
@@ -32,6 +40,12 @@ func TestNamedPipes(t *testing.T) {
 		{"measure", made["x.gguf"], "--candidate", "nvfp4"}, {"corpus", "build", made["x.txt"], "--tokenizer", "demo", "--out", filepath.Join(dir, "o.json")},
 		{"corpus", "build", "prose", "--tokenizer", made["x.gguf"], "--out", filepath.Join(dir, "o.json")}, {"corpus", "info", made["x.json"]},
 		{"corpus", "check", made["x.json"], "--calib", made["x.txt"]},
+		{"lint", "demo", "--recipe", made["x.yaml"]}, {"lint", "demo", "--log", made["x.txt"]}, {"lint", texts}, {"lint", "demo", "--from", made["x.safetensors"]},
+		{"quantize", "demo", "--layout", "gguf", "--variant", "q8_0", "--dry-run", "--tensor-type-file", made["x.txt"]},
+		{"quantize", "demo", "--layout", "gguf", "--variant", "q4_0+imatrix", "--dry-run", "--imatrix", made["x.gguf"]},
+		{"recipe", "import", "demo", made["x.yaml"], "--format", "llm-compressor"}, {"compare", "demo", made["x.gguf"]}, {"compare", made["x.safetensors"], "demo"},
+		{"convert", made["x.safetensors"], filepath.Join(dir, "out"), "--layout", "modelopt"}, {"verify", "demo", made["x.safetensors"]}, {"inspect", made["x.gguf"]},
+		{"mend", made["x.safetensors"], "--from", "demo"},
 	} {
 		var out, text bytes.Buffer
 		ended := make(chan int, 1)

@@ -17,7 +17,8 @@ import (
 // maxRecipe is more than a recipe may have, so that a wrong file is not read whole.
 const maxRecipe = 64<<20 + 1
 
-func readRecipe(path string) (*recipe.File, error) {
+// recipeText reads a recipe's file, and no more of a wrong one than a recipe may have.
+func recipeText(path string) ([]byte, error) {
 	if err := present(path); err != nil {
 		return nil, err
 	}
@@ -29,6 +30,14 @@ func readRecipe(path string) (*recipe.File, error) {
 	data, err := io.ReadAll(io.LimitReader(file, maxRecipe))
 	if err != nil {
 		return nil, badInput(err)
+	}
+	return data, nil
+}
+
+func readRecipe(path string) (*recipe.File, error) {
+	data, err := recipeText(path)
+	if err != nil {
+		return nil, err
 	}
 	f, err := recipe.ParseFile(data, path, func(scheme string, methods []string) error {
 		_, err := method.Parse((&recipe.Group{Scheme: scheme, Methods: methods}).Variant())

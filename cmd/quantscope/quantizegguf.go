@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"quantscope/kernels"
-	"quantscope/quant/checkpoint"
 	"quantscope/quant/demo"
 	"quantscope/quant/gguf"
 	"quantscope/quant/ggufmake"
@@ -99,9 +98,9 @@ func (f *ggufFlags) request(run *runFlags, variants bool) (r ggufmake.Request, e
 		r.Overrides = append(r.Overrides, o)
 	}
 	if f.typeFile != "" {
-		data, err := os.ReadFile(f.typeFile)
+		data, err := readForeign(f.typeFile)
 		if err != nil {
-			return r, checkpoint.SystemError(f.typeFile, err)
+			return r, err
 		}
 		list, err := ggufmake.ParseOverrides(data)
 		if err != nil {

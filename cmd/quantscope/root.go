@@ -39,6 +39,8 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return emptyFlags(cmd) },
+
 		SuggestionsMinimumDistance: 2,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"demo\tthe embedded model"}, cobra.ShellCompDirectiveDefault

@@ -54,7 +54,7 @@ func TestSynthPlants(t *testing.T) {
 
 func TestSynthRefusesPlants(t *testing.T) {
 	for plant, want := range map[string]string{
-		"":                      "--plant: plant \"\": want KIND=WHICH:FACTOR",
+		"":                      "--plant is given and empty",
 		"layer=5:1.1":           "there is no layer 5 (layers 0 to 4)",
 		"expert=16:1.1":         "there is no expert 16 (experts 0 to 15)",
 		"head=1:1.1":            "known: layer, expert, projection, tail",

@@ -34,3 +34,14 @@ func flagError(_ *cobra.Command, err error) error {
 	}
 	return usage(err)
 }
+
+// emptyFlags refuses a flag that was given and holds nothing, as a variable that is
+// not set leaves it: to go on would leave out what was asked for.
+func emptyFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
+			err = usage(fmt.Errorf("--%s is given and empty", f.Name))
+		}
+	})
+	return err
+}

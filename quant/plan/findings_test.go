@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -193,5 +194,30 @@ func TestDocs(t *testing.T) {
 		if !strings.Contains(doc, name+"`") {
 			t.Errorf("%s is not there", name)
 		}
+	}
+}
+
+// A list that was made for another checkpoint is a finding a pattern, and names of
+// what looks like it stand at the first ones: to look for them costs more than all
+// the rest.
+func TestManyPatternsMatchNothing(t *testing.T) {
+	_, m := openDemo(t)
+	var b strings.Builder
+	b.WriteString("groups:\n  - scheme: nvfp4\n    targets:\n      - '*.layers.[1-4].mlp.experts.*'\n")
+	for i := range 3 * maxGuesses {
+		fmt.Fprintf(&b, "      - model.layers.%d.mlp.experts.0.up_proj\n", 100+i)
+	}
+	p := resolved(t, m, parse(t, b.String()), Options{})
+	missing, guessed := 0, 0
+	for _, f := range p.Findings {
+		if f.ID == TargetNoMatch {
+			missing++
+			if strings.Contains(f.Message, "nearest: ") {
+				guessed++
+			}
+		}
+	}
+	if missing != 3*maxGuesses || guessed != maxGuesses {
+		t.Errorf("%d findings, %d with names", missing, guessed)
 	}
 }

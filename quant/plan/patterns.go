@@ -64,11 +64,16 @@ func (p *planner) takesOut(hits []int) bool {
 	return false
 }
 
+// maxGuesses is how many patterns get names that look like them: each costs a look at
+// every name, and a list that was made for another checkpoint has thousands.
+const maxGuesses = 20
+
 // near names what looks like a pattern that matches nothing.
 func (p *planner) near(pattern string, hits []int) string {
-	if len(hits) > 0 {
+	if len(hits) > 0 || p.guesses == maxGuesses {
 		return ""
 	}
+	p.guesses++
 	if names := recipe.Nearest(pattern, p.model.Tensors, 3); len(names) > 0 {
 		return "; nearest: " + strings.Join(names, ", ")
 	}

@@ -246,6 +246,7 @@ type planner struct {
 	params   []int64 // of each tensor; of scales and the like 0
 	after    []int64 // of each matrix that a group stores, its bytes in files
 	bytes    map[shaped]int64
+	guesses  int // of names that a pattern could have meant
 }
 
 // state is what becomes of a matrix: the index of its group, or one of these.
