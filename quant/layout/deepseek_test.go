@@ -150,6 +150,10 @@ func TestDeepSeekEvidence(t *testing.T) {
 			t.Errorf("%v, want %s: …%s…", l.Findings, tt.id, tt.want)
 		}
 	}
+	// a block of zeros has any exponent, and 0 is one
+	if _, l := openPath(t, write(t, fp8Config(tiles128, ""), []part{codes, with(func(p *part) { p.data[7] = 0 })})); len(l.Modules) != 1 || len(l.Findings) != 0 {
+		t.Errorf("an exponent of 0: %d modules, %v", len(l.Modules), l.Findings)
+	}
 }
 
 // A folder in plain bf16 whose config still says how it was quantized is read as it
