@@ -27,7 +27,7 @@ func (r *run) calibrated(st statement, jobs []*job) found {
 	if slices.Contains(kernels.Methods(v.Scheme), v.Spec.Method) { // it may have a rule of its own for second-level scales
 		f.spec.Method = v.Spec.Method
 	}
-	for i, s := range candidates(jobs[0].module) {
+	for i, s := range r.candidates(jobs[0].module) {
 		if i == 0 || s.Convention.String() == st.convention {
 			f.spec.Convention = s.Convention
 		}

@@ -7,6 +7,7 @@ import (
 
 	"quantscope/kernels"
 	"quantscope/quant/export"
+	"quantscope/quant/layout"
 	"quantscope/quant/topology"
 )
 
@@ -119,7 +120,7 @@ func (r *run) amaxOf(ctx context.Context, j *job, spec kernels.Spec, global floa
 	if err != nil {
 		return 0, false, err
 	}
-	if givesGlobal(spec, own, global) {
+	if r.givesGlobal(j.module, spec, own, global) {
 		return own, true, nil
 	}
 	group := own
@@ -130,7 +131,7 @@ func (r *run) amaxOf(ctx context.Context, j *job, spec kernels.Spec, global floa
 		}
 		group = max(group, a)
 	}
-	return group, givesGlobal(spec, group, global), nil
+	return group, r.givesGlobal(j.module, spec, group, global), nil
 }
 
 // specsOf are the ways in which a module may have been made.
@@ -139,17 +140,24 @@ func (r *run) specsOf(i int) []kernels.Spec {
 	if f := r.specs[r.jobs[i].family]; f.known || f.calibrated {
 		return []kernels.Spec{f.spec}
 	}
-	return candidates(m)
+	return r.candidates(m)
 }
 
 // gives says whether a largest magnitude gives a module's second-level scale.
 func (r *run) gives(i int, amax float32) bool {
-	return slices.ContainsFunc(r.specsOf(i), func(s kernels.Spec) bool { return givesGlobal(s, amax, r.sums.measured[i].global) })
+	return slices.ContainsFunc(r.specsOf(i), func(s kernels.Spec) bool { return r.givesGlobal(r.jobs[i].module, s, amax, r.sums.measured[i].global) })
 }
 
-func givesGlobal(s kernels.Spec, amax, global float32) bool {
+// givesGlobal says whether a largest magnitude gives a stored second-level scale;
+// in what was converted, as the reciprocal, or as that of the reciprocal where it
+// was converted there and back.
+func (r *run) givesGlobal(m *layout.Module, s kernels.Spec, amax, global float32) bool {
 	g, err := export.GlobalScale(s, amax)
-	return err == nil && g == global
+	if err != nil {
+		return false
+	}
+	g = globalOf(m, s, g)
+	return g == global || len(convertedFrom(r.layout, m)) > 0 && !foreign(m, s) && 1/(1/g) == global
 }
 
 // wrongGlobal reports a second-level scale that the source does not give.
@@ -159,8 +167,10 @@ func (r *run) wrongGlobal(i int, groupAmax float32) {
 	var own, group float32
 	if specs := r.specsOf(i); len(specs) > 0 {
 		own, _ = export.GlobalScale(specs[0], got.decoded.amax) // 0 where it cannot be had
+		own = globalOf(j.module, specs[0], own)
 		if group = own; groupAmax > 0 {
 			group, _ = export.GlobalScale(specs[0], groupAmax)
+			group = globalOf(j.module, specs[0], group)
 		}
 	}
 	id, what := GlobalDiffers, "is"

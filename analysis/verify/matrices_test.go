@@ -97,7 +97,7 @@ func TestSecondLevelScaleTellsTheConvention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{Options: Options{Set: kernels.Best()}, src: e.ck, model: e.model}
+	r := &run{Options: Options{Set: kernels.Best()}, src: e.ck, model: e.model, outputState: outputState{layout: l}}
 	elsewhere := 0 // groups whose last matrix has not the largest magnitude
 	for _, group := range r.sharedGroups() {
 		largest, last := float32(0), float32(0)

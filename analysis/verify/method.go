@@ -62,7 +62,7 @@ func (r *run) method(ctx context.Context) error {
 	}
 	for _, k := range families {
 		jobs := spread(samples[k], sampleModules)
-		specs := candidates(jobs[0].module)
+		specs := r.candidates(jobs[0].module)
 		st, stated := said[k]
 		if !stated && !r.mixture() && named.variant.Name != "" && named.variant.Scheme == jobs[0].module.Spec.Format {
 			st, stated = named, true
@@ -146,6 +146,9 @@ func (r *run) named() (statement, error) {
 	if name == "" {
 		name, from = r.layout.Receipt.Variant, "config"
 	}
+	if v, ok := r.beforeConverted(); name == "" && ok {
+		return v, nil
+	}
 	if name == "" && r.Session != nil && len(r.Session.Variants()) == 1 {
 		name, from = r.Session.Variants()[0], "session"
 	}
@@ -181,7 +184,7 @@ func spread(list []*job, n int) []*job {
 // candidates are the ways of making a module that the kernels know, the most
 // usual first: every method, by the convention that the type of the scales shows,
 // or by each of those that store alike.
-func candidates(m *layout.Module) []kernels.Spec {
+func (r *run) candidates(m *layout.Module) []kernels.Spec {
 	if rows, cols := m.Tile(); rows > 0 && (rows != m.Format().Group || cols != m.Format().Group) {
 		return nil // no quantizer has such tiles
 	}
@@ -196,6 +199,7 @@ func candidates(m *layout.Module) []kernels.Spec {
 	case m.Spec.Format == "nvfp4", m.Spec.Format == "mxfp4":
 		conventions = []kernels.Convention{kernels.CT, kernels.CT32}
 	}
+	conventions = append(conventions, convertedFrom(r.layout, m)...)
 	var out []kernels.Spec
 	for _, name := range kernels.Methods(m.Spec.Format) {
 		for _, c := range conventions {
@@ -299,7 +303,7 @@ func (r *run) byGlobals(ctx context.Context, jobs []*job, specs []kernels.Spec) 
 			shared = max(shared, a)
 		}
 		for i, s := range specs {
-			if givesGlobal(s, own, global) || givesGlobal(s, shared, global) {
+			if r.givesGlobal(j.module, s, own, global) || r.givesGlobal(j.module, s, shared, global) {
 				votes[i]++
 			}
 		}
@@ -322,13 +326,13 @@ func (w *worker) try(ctx context.Context, j *job, spec kernels.Spec) (same, all 
 		return 0, 0, err
 	}
 	amax, known := float32(0), false
-	if spec.Convention == kernels.ModelOptStatic {
+	if spec.Convention == kernels.ModelOptStatic || len(convertedFrom(w.layout, m)) > 0 {
 		if amax, known, err = w.amaxOf(ctx, j, spec, w.stored.Global); err != nil {
 			return 0, 0, err
 		}
 	}
 	if !known {
-		spec.Global = w.stored.Global
+		spec.Global = globalOf(m, spec, w.stored.Global)
 	}
 	p, err := w.Set.Begin(spec, w.source.elem, m.Rows, m.Cols, amax)
 	if err != nil {

@@ -102,3 +102,35 @@ func checkDocumented(t *testing.T, document string) {
 	}
 	keys(v)
 }
+
+// What was converted is still its source's: codes are made again as they were
+// before, under the reciprocal of a second-level scale, and a wrong one is found.
+func TestVerifyOfConverted(t *testing.T) {
+	for _, c := range []struct{ from, to, variant string }{
+		{"compressed-tensors", "modelopt", "nvfp4+mse_ge1"},
+		{"modelopt", "compressed-tensors", "nvfp4"},
+	} {
+		dir := exported(t, c.from, c.variant)
+		for i, to := range []string{c.to, c.from} { // there, and back
+			dst := filepath.Join(t.TempDir(), "dst")
+			if o := command(t, "convert", dir, dst, "--layout", to); o.code != exitGood {
+				t.Fatalf("%s to %s: exit %d: %s", dir, to, o.code, o.err)
+			}
+			dir = dst
+			o := command(t, "verify", "demo", dir, "--json")
+			var doc struct {
+				OK         bool   `json:"ok"`
+				Variant    string `json:"variant"`
+				All        int    `json:"quantized_tensors"`
+				Reproduced int    `json:"quantized_reproduced"`
+				Problems   []any  `json:"problems"`
+			}
+			if err := json.Unmarshal([]byte(o.out), &doc); err != nil {
+				t.Fatalf("%v: %s%s", err, o.out, o.err)
+			}
+			if !doc.OK || o.code != exitGood || doc.All == 0 || doc.Variant != c.variant || i == 0 && doc.Reproduced != doc.All {
+				t.Errorf("%s to %s and on, step %d: exit %d, %d of %d made again by %s, %d problems: %v", c.from, c.to, i, o.code, doc.Reproduced, doc.All, doc.Variant, len(doc.Problems), doc.Problems)
+			}
+		}
+	}
+}

@@ -67,9 +67,21 @@ type Receipt struct {
 	Globals    string `json:"global_scale"` // shared or tensor
 	Fixed      Repair `json:"fixed"`
 
+	Converted Conversion `json:"converted"` // of a copy in another layout; nothing else is then said
+
 	Recipe       string         `json:"recipe"` // that a mixture was made by, and its text's SHA-256
 	RecipeSHA256 string         `json:"recipe_sha256"`
 	Groups       []ReceiptGroup `json:"groups"` // of a mixture, which has no one format, method and convention
+}
+
+// Conversion says which layout a checkpoint was converted from, and what its config
+// said of how it was made.
+type Conversion struct {
+	From    string `json:"from"`
+	Receipt struct {
+		Variant    string `json:"variant"`
+		Convention string `json:"convention"`
+	} `json:"receipt"`
 }
 
 // Repair is how many groups of matrices that servers fuse got one second-level
