@@ -6,6 +6,9 @@ type auditDoc struct {
 	head  []string
 	lines []auditLine
 	items []int // line of each item
+	// late writes the line of an item that is seen, where there may be too many to
+	// write them all.
+	late func(item int) string
 }
 
 // auditLine is a line, and the item that it stands for; -1 for none.
@@ -179,6 +182,9 @@ func (p auditPager) draw(th *Theme, d *auditDoc, w, h int, focus auditFocus) str
 	room := d.room(h)
 	for i := p.top; i < len(d.lines) && i < p.top+room; i++ {
 		line := d.lines[i]
+		if line.item >= 0 && d.late != nil {
+			line.text = d.late(line.item)
+		}
 		switch {
 		case line.item < 0:
 			out = append(out, line.text)

@@ -10,17 +10,22 @@ import (
 type effectiveRow struct {
 	variant int
 	sessions.EffectiveShare
-	tensors []int // of what fell back
+	tensors []int // of what fell back; of the others once they were asked for
+	asked   bool
 }
 
 func (r *effectiveRow) fell() bool { return r.Requested != r.Effective }
 
-// effectiveRows are those of all variants, what fell back first; done is how many
-// tensors have a record.
+// effectiveRows are those of all variants, what fell back first. While a run goes
+// on they are counted anew only now and then: that is a look at every tensor.
 func (p *Audit) effectiveRows() (rows []effectiveRow, fell int) {
 	st := p.scene.State
-	key := effectiveKey{st, st.LastSeq, p.scene.Version}
-	if p.effective.key == key {
+	key := effectiveKey{st, len(st.Variants), st.LastSeq, st.Progress.State}
+	now := p.effective.key
+	if late := key.seq - now.seq; key.run == sessions.RunRunning && late >= 0 && late < st.Progress.Total/100 {
+		now.seq = key.seq
+	}
+	if now == key {
 		return p.effective.rows, p.effective.fell
 	}
 	type pairing struct {
@@ -34,7 +39,7 @@ func (p *Audit) effectiveRows() (rows []effectiveRow, fell int) {
 	var asked []effectiveRow
 	for v := range st.Variants {
 		for _, e := range st.EffectiveShares(v) {
-			row := effectiveRow{v, e, tensors[pairing{v, e.Requested, e.Effective}]}
+			row := effectiveRow{variant: v, EffectiveShare: e, tensors: tensors[pairing{v, e.Requested, e.Effective}]}
 			if row.fell() {
 				rows = append(rows, row)
 			} else {
@@ -50,9 +55,10 @@ func (p *Audit) effectiveRows() (rows []effectiveRow, fell int) {
 
 // effectiveKey is what the accounting depends on.
 type effectiveKey struct {
-	st      *sessions.State
-	seq     int64
-	version uint64
+	st       *sessions.State
+	variants int
+	seq      int64
+	run      sessions.RunState
 }
 
 type effectiveMemo struct {
@@ -74,13 +80,11 @@ func (p *Audit) fallbackItems() []auditItem {
 		case r.fell():
 			item.title = "▽ " + Clean(r.Requested) + " → " + Clean(r.Effective)
 		case r.Requested == sessions.SourceArm:
-			item.title, item.tensors = "= kept as the source has it", p.tensorsThat(r)
+			item.title, item.load = "= kept as the source has it", func() []int { return p.tensorsThat(r) }
 		default:
-			item.title, item.tensors = "= "+Clean(r.Requested)+", as requested", p.tensorsThat(r)
+			item.title, item.load = "= "+Clean(r.Requested)+", as requested", func() []int { return p.tensorsThat(r) }
 		}
-		if len(item.tensors) == 0 {
-			item.off = "the session has no tensor of this"
-		}
+		item.off = "the session has no tensor of this"
 		item.body = func(th *Theme, w int) []string {
 			f := fields{th: th, w: w}
 			f.add("variant", th.VariantStyle(r.variant), name+" "+th.VariantMark(r.variant))
@@ -101,6 +105,10 @@ func (p *Audit) fallbackItems() []auditItem {
 
 // tensorsThat are the tensors for which what a row says was requested and ran.
 func (p *Audit) tensorsThat(r *effectiveRow) []int {
+	if r.asked {
+		return r.tensors
+	}
+	r.asked = true
 	st := p.scene.State
 	rows, fell := p.effectiveRows()
 	other := map[int]bool{}
@@ -111,19 +119,24 @@ func (p *Audit) tensorsThat(r *effectiveRow) []int {
 			}
 		}
 	}
-	var out []int
+	run := st.RecipeOf(r.variant)
+	plain := st.Variants[r.variant].Plain()
 	for t := range st.Tensors {
-		how, quantized := st.How(r.variant, t)
-		switch record, ok := p.scene.Record(r.variant, t); {
-		case !quantized:
-			if r.Requested == sessions.SourceArm {
-				out = append(out, t)
+		asked := plain
+		if run != nil && t < len(run.Of) {
+			asked = sessions.SourceArm
+			if g := run.Of[t]; g >= 0 && g < len(run.Groups) {
+				asked = run.Groups[g].Plain()
 			}
-		case ok && !record.Failed && !other[t] && how.Plain() == r.Requested:
-			out = append(out, t)
+		}
+		if asked != r.Requested || other[t] {
+			continue
+		}
+		if record, ok := p.scene.Record(r.variant, t); asked == sessions.SourceArm || ok && !record.Failed {
+			r.tensors = append(r.tensors, t)
 		}
 	}
-	return out
+	return r.tensors
 }
 
 // fallbackDoc says for all variants what ran of what was requested.

@@ -22,8 +22,17 @@ type auditItem struct {
 	title   string                          // of what is opened
 	body    func(th *Theme, w int) []string // what is opened, without tensors
 	tensors []int                           // of the session, which the map shows
+	load    func() []int                    // makes tensors when they are asked for; nil where they are there
 	off     string                          // why there are none
 	variant int                             // to be shown with them; -1 for the one that is
+}
+
+// all are the tensors of the item.
+func (i *auditItem) all() []int {
+	if i.load != nil {
+		i.tensors, i.load = i.load(), nil
+	}
+	return i.tensors
 }
 
 // severityMarks tell severities apart without colour.

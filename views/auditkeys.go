@@ -70,7 +70,7 @@ func (p *Audit) openKey() Key {
 			open.Help = "open what is selected"
 		default:
 			open.Help = "show the tensor on the map"
-			if len(item.tensors) == 0 {
+			if len(item.all()) == 0 {
 				open.Disabled = item.off
 			}
 		}

@@ -96,7 +96,7 @@ func (p *Audit) detailDoc() (d *auditDoc, h int) {
 	m.doc.head = []string{Truncate(th.Title.Render(item.title), r.w)}
 	m.doc.say(item.body(th, r.w)...)
 	m.doc.gap()
-	switch n := len(item.tensors); {
+	switch n := len(item.all()); {
 	case n == 0:
 		m.doc.say(wrapped(th.Dim, "not on the map: "+item.off, r.w)...)
 	case n == 1:
@@ -110,7 +110,7 @@ func (p *Audit) detailDoc() (d *auditDoc, h int) {
 
 // tensorRows lists the tensors of an item with the chosen metric.
 func (p *Audit) tensorRows(d *auditDoc, item *auditItem, w int) {
-	s, th := p.scene, p.scene.Theme
+	s := p.scene
 	v := item.variant
 	if v < 0 || v >= len(s.State.Variants) {
 		v = s.Variant
@@ -122,31 +122,38 @@ func (p *Audit) tensorRows(d *auditDoc, item *auditItem, w int) {
 		}
 	}
 	place = max(min(place, 22, w), 0)
-	for _, t := range item.tensors {
-		if t < 0 || t >= len(s.State.Tensors) {
-			d.add("")
-			continue
-		}
-		x := &s.State.Tensors[t]
-		line := th.Accent.Render(Fit(TruncateMiddle(ShortName(x), place), place))
-		value := "not measured"
-		r, ok := s.Record(v, t)
-		switch {
-		case ok && r.Failed:
-			value = "failed"
-		case ok && v >= 0 && v < len(s.State.Variants):
-			value = s.Metric.Name + " " + s.Metric.text(s.value(s.Metric, v, t, &r))
-		case v >= 0 && v < len(s.State.Variants):
-			if _, quantized := s.State.How(v, t); !quantized {
-				value = "kept"
-			}
-		}
-		line += "  " + th.Text.Render(Fit(value, 14))
-		if room := w - Width(line) - 2; room >= 12 {
-			line += "  " + th.Dim.Render(TruncateMiddle(Clean(x.Name), room))
-		}
-		d.add(Truncate(line, w))
+	d.late = func(i int) string { return p.tensorRow(item.tensors[i], v, place, w) }
+	for range item.tensors {
+		d.add("")
 	}
+}
+
+// tensorRow is one of them: where it is, and what is known of it.
+func (p *Audit) tensorRow(t, v, place, w int) string {
+	s, th := p.scene, p.scene.Theme
+	if t < 0 || t >= len(s.State.Tensors) {
+		return ""
+	}
+	x := &s.State.Tensors[t]
+	line := th.Accent.Render(Fit(TruncateMiddle(ShortName(x), place), place))
+	known := v >= 0 && v < len(s.State.Variants)
+	value := "not measured"
+	r, ok := s.Record(v, t)
+	switch {
+	case ok && r.Failed:
+		value = "failed"
+	case ok && known:
+		value = s.Metric.Name + " " + s.Metric.text(s.value(s.Metric, v, t, &r))
+	case known:
+		if _, quantized := s.State.How(v, t); !quantized {
+			value = "kept"
+		}
+	}
+	line += "  " + th.Text.Render(Fit(value, 14))
+	if room := w - Width(line) - 2; room >= 12 {
+		line += "  " + th.Dim.Render(TruncateMiddle(Clean(x.Name), room))
+	}
+	return Truncate(line, w)
 }
 
 // openItem goes from the list to what is selected, and from there to the map.
@@ -160,7 +167,7 @@ func (p *Audit) openItem() bool {
 		p.version++
 		return true
 	}
-	if len(item.tensors) == 0 {
+	if len(item.all()) == 0 {
 		return false
 	}
 	at := max(min(p.inside.selected, len(item.tensors)-1), 0)
