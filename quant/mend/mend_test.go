@@ -103,6 +103,25 @@ func TestGraft(t *testing.T) {
 	}
 }
 
+// A file that stands where grafted tensors would go, and is no part of the checkpoint,
+// stays as it is.
+func TestGraftBesideStranger(t *testing.T) {
+	const stranger, text = "model-mtp-00001.safetensors", "somebody's"
+	dir := write(t, made{method: methods[0], drop: isMTP, side: map[string]string{stranger: text}})
+	p := planOf(t, open(t, dir), openDemo(t), GraftMTP)
+	res, err := p.Apply(t.Context(), Options{InPlace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked(t, p, res)
+	if got, err := os.ReadFile(filepath.Join(dir, stranger)); err != nil || string(got) != text {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "model-mtp-00002.safetensors")); err != nil {
+		t.Error(err)
+	}
+}
+
 // The exceptions are one pattern for a layer that is all MTP's, and names where a
 // part of it is quantized.
 func TestExceptions(t *testing.T) {

@@ -157,6 +157,30 @@ func attention(t testing.TB, layers int, config string, names func(l int) shapes
 	return resolved(t, m, parse(t, "groups:\n  - {scheme: fp8, targets: ['*_proj']}\n"), Options{KVTokens: 1000})
 }
 
+// An indexer of sparse attention keeps a key of FP8 values and an f32 scale for each
+// 128 of them, beside the latent: with 128 values 132 bytes, on every rank.
+func TestIndexerKeys(t *testing.T) {
+	const sizes = `{"model_type":"deepseek_v32","hidden_size":64,"num_hidden_layers":3,"num_attention_heads":4,"num_key_value_heads":4,"tie_word_embeddings":true,"q_lora_rank":32,"kv_lora_rank":48,"qk_rope_head_dim":16,"qk_nope_head_dim":16,"v_head_dim":16,"index_head_dim":`
+	names := func(l int) shapes {
+		var s shapes
+		p := "model.layers." + strconv.Itoa(l) + ".self_attn."
+		s.add(p+"q_a_proj.weight", 32, 64)
+		s.add(p+"q_b_proj.weight", 128, 32)
+		s.add(p+"kv_a_proj_with_mqa.weight", 64, 64)
+		s.add(p+"kv_b_proj.weight", 128, 48)
+		if l > 0 {
+			s.add(p+"indexer.wk.weight", 128, 64)
+		}
+		return s
+	}
+	for dim, key := range map[string]int64{"128": 132, "129": 137, "64": 68, "0": 0} {
+		p := attention(t, 3, sizes+dim+"}", names)
+		if want := (3*(48+16)*2 + 2*key) * 1000; p.Before.KVBytes != want {
+			t.Errorf("%s values: %d bytes, want %d", dim, p.Before.KVBytes, want)
+		}
+	}
+}
+
 // Layers that see a window keep no more than it, of one sequence; those with linear
 // attention keep no keys.
 func TestWindows(t *testing.T) {
