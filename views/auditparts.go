@@ -144,8 +144,9 @@ type partsLayout struct {
 
 // arrangeParts is pure. Narrow, there is one at a time; with more room what is
 // selected is shown in full below the list, and on wide screens findings,
-// fallbacks, the plan and what is selected stand beside each other.
-func arrangeParts(w, h int, part auditPart, opened, plan bool, fallbacks int) partsLayout {
+// fallbacks, the plan and what is selected stand beside each other. lines are what
+// the list has, and fallbacks those of theirs.
+func arrangeParts(w, h int, part auditPart, opened, plan bool, lines, fallbacks int) partsLayout {
 	var l partsLayout
 	y := auditBarLines(h)
 	w, h = max(w, 0), max(h-y, 0)
@@ -175,6 +176,7 @@ func arrangeParts(w, h int, part auditPart, opened, plan bool, fallbacks int) pa
 		if part == auditPlan { // which is long
 			low = h * 7 / 20
 		}
+		low = max(low, h-lines-2) // what a short list leaves
 		l.lists[part] = rect{0, y, w, h - low - 1}
 		l.detail = rect{0, y + h - low, w, low}
 	case opened:
@@ -195,7 +197,12 @@ func (p *Audit) partsLayout() partsLayout {
 	if p.w < auditWideW {
 		n = 0
 	}
-	return arrangeParts(p.w, p.h, p.part, p.opened, r != nil, n)
+	lines := p.h
+	if p.w >= auditRoomyW && p.w < auditWideW {
+		d, _ := p.list(p.part, p.w)
+		lines = len(d.head) + len(d.lines)
+	}
+	return arrangeParts(p.w, p.h, p.part, p.opened, r != nil, lines, n)
 }
 
 // titled says whether lists have their names above them: where there are several.
