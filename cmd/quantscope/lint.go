@@ -123,7 +123,7 @@ func (f *lintFlags) check() error {
 	if f.json && f.sarif == "-" {
 		return usage(errors.New("--json and --sarif - both write to standard output"))
 	}
-	return nil
+	return sarifPlace(f.sarif)
 }
 
 // input opens everything that is linted. close closes it.

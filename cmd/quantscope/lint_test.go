@@ -119,6 +119,18 @@ func TestLintSARIF(t *testing.T) {
 			t.Errorf("no %s in %s", w, text)
 		}
 	}
+	if o := command(t, "lint", dir, "--sarif", out); o.code != exitCheckFailed {
+		t.Errorf("over an earlier report: %+v", o)
+	}
+	other := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(other, []byte(`{"version": "2.1.0"}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "lint", dir, "--sarif", other).refused(t, exitUsage)
+	command(t, "lint", dir, "--sarif", filepath.Dir(other)).refused(t, exitUsage)
+	if kept, err := os.ReadFile(other); err != nil || string(kept) != `{"version": "2.1.0"}` {
+		t.Errorf("holds %q, %v", kept, err)
+	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(out), ".*")); err != nil || len(left) > 0 {
 		t.Errorf("%q are left, %v", left, err)
 	}

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
 	"quantscope/analysis/lint"
 	"quantscope/analysis/lint/logs"
+	"quantscope/quant/checkpoint"
 )
 
 // lintJSON is what lint --json prints.
@@ -83,4 +88,36 @@ func writeWhole(path string, data []byte) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// sarifPlace refuses to write a report over anything but an earlier one: a shard of
+// the checkpoint whose name was put at the wrong place, or a device that would make way
+// for a file.
+func sarifPlace(path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil: // not there, or writing says it
+		return nil
+	case !info.Mode().IsRegular():
+		return usage(fmt.Errorf("--sarif %s is no file; - writes to standard output", path))
+	case info.Size() == 0:
+		return nil
+	}
+	f, _, err := checkpoint.OpenRegular(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	start := make([]byte, 512)
+	n, err := io.ReadFull(f, start)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return environment(checkpoint.SystemError(path, err))
+	}
+	if start = start[:n]; start[0] != '{' || !bytes.Contains(start, []byte(`"version": "2.1.0"`)) || !bytes.Contains(start, []byte("sarif")) {
+		return usage(fmt.Errorf("--sarif %s is there already, and no SARIF report", path))
+	}
+	return nil
 }
