@@ -98,7 +98,9 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 	if err != nil || t == nil {
 		return err
 	}
-	if got.remade && (!got.reproduced || recorded && rec.GlobalScale == got.tap.GlobalScale && rec != got.tap) {
+	// A reciprocal of a stored scale can be one beside that which made the module.
+	beside := recorded && rec.GlobalScale != got.tap.GlobalScale && len(convertedFrom(w.layout, j.module)) > 0
+	if got.remade && (!got.reproduced || beside || recorded && rec.GlobalScale == got.tap.GlobalScale && rec != got.tap) {
 		amax, ok, err := w.amaxOf(ctx, j, f.spec, global)
 		if err != nil {
 			return err

@@ -157,6 +157,9 @@ func (r *run) named() (statement, error) {
 	}
 	v, err := method.Parse(name)
 	if err != nil && from != "options" {
+		if from == "session" && strings.HasPrefix(name, "recipe:") { // of several ways: which one is seen from each module
+			return statement{}, nil
+		}
 		r.note("the %s names the variant %q, which is not known here", from, name)
 		return statement{}, nil
 	}

@@ -103,6 +103,22 @@ func checkDocumented(t *testing.T, document string) {
 	keys(v)
 }
 
+// A conversion of a recipe's export is held against the records of the session too.
+func TestVerifyOfConvertedRecipe(t *testing.T) {
+	dir := t.TempDir()
+	session, out, dst := filepath.Join(dir, "s.qscope"), filepath.Join(dir, "out"), filepath.Join(dir, "dst")
+	if o := command(t, "quantize", "demo", "--recipe", "mixed-nvfp4-fp8", "--session", session, "--out", out, "--layout", "compressed-tensors"); o.code != exitGood {
+		t.Fatal(o.err)
+	}
+	if o := command(t, "convert", out, dst, "--layout", "modelopt"); o.code != exitGood {
+		t.Fatal(o.err)
+	}
+	o := command(t, "verify", "demo", dst, "--session", session)
+	if o.code != exitGood || !strings.Contains(o.out, "made again  228 equal bit for bit") || !strings.Contains(o.out, "records     228") || strings.Contains(o.out, "not known here") {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+	}
+}
+
 // What was converted is still its source's: codes are made again as they were
 // before, under the reciprocal of a second-level scale, and a wrong one is found.
 func TestVerifyOfConverted(t *testing.T) {
