@@ -176,17 +176,22 @@ func (r *run) index(held map[string]string) {
 	}
 	slices.Sort(names)
 	absent := map[string]int{}
+	type state struct{ gone, unreadable bool }
+	shards := map[string]state{} // as they are before a problem of the index is added
 	for _, t := range names {
 		shard, is := ix.Weights[t], held[t]
-		_, statErr := os.Stat(filepath.Join(r.dir, filepath.Base(shard)))
+		if _, known := shards[shard]; !known {
+			_, err := os.Stat(filepath.Join(r.dir, filepath.Base(shard)))
+			shards[shard] = state{err != nil, r.unreadable(shard)}
+		}
 		switch {
 		case is == shard:
-		case statErr != nil:
+		case shards[shard].gone:
 			absent[shard]++
 			r.lose(t)
 		case is != "":
 			r.problem(BadIndex, indexName, t, "the index says %s, it is in %s", shard, is)
-		case r.unreadable(shard): // said already
+		case shards[shard].unreadable: // said already
 			r.lose(t)
 		default:
 			r.problem(BadIndex, indexName, t, "the index says %s, which does not have it", shard)
