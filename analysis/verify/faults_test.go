@@ -331,7 +331,7 @@ var faults = []fault{
 				return without(specs, layer+"mlp.experts.1.up_proj.weight", layer+"mlp.experts.1.up_proj.weight_scale", layer+"mlp.experts.1.up_proj.weight_scale_2")
 			})
 		}},
-	{name: "field absent", id: "form-unknown", file: secondShard, tensor: layer + "mlp.experts.1.up_proj.weight", words: []string{"weight_scale F8_E4M3"},
+	{name: "field absent", id: "module-incomplete", file: secondShard, tensor: layer + "mlp.experts.1.up_proj.weight", words: []string{"weight_scale F8_E4M3"},
 		do: func(t testing.TB, dir string) {
 			rewrite(t, dir, func(specs []checkpoint.Spec, _ map[string][]byte) []checkpoint.Spec {
 				return without(specs, layer+"mlp.experts.1.up_proj.weight_scale_2")
