@@ -120,6 +120,9 @@ func TestCasesRefused(t *testing.T) {
 					t.Fatal("opened")
 				}
 				want.check(t, err.Error())
+				if file == "model-00002-of-00003.safetensors" && !strings.Contains(err.Error(), "is a Git LFS pointer, not the weights: 135 bytes of text that stand for 4976698672") {
+					t.Errorf("not said what it stands for: %v", err)
+				}
 				var fe *FileError
 				if !errors.As(err, &fe) || fe.File != path || fe.Reason == "" {
 					t.Errorf("not a FileError about %s: %#v", path, err)
