@@ -148,7 +148,27 @@ func TestMendUsage(t *testing.T) {
 	if _, err := os.Stat(dir + "-mended"); err == nil {
 		t.Error("a copy was made where nothing is to be mended")
 	}
+	if err := os.Remove(filepath.Join(dir, "tokenizer_config.json")); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{dir, filepath.Join(dir, "sub"), filepath.Join(dir, "config.json"), filepath.Dir(dir)} {
+		command(t, "mend", dir, "--from", "demo", "--to", to).refused(t, exitUsage) // with nothing on standard output
+	}
 	if o := command(t, "mend", "demo", "--from", dir); o.code != exitBadInput || !strings.Contains(o.err, "wrong way round") {
 		t.Errorf("the wrong way round: exit %d: %s", o.code, o.err)
+	}
+}
+
+// A module that the source has quantized and the checkpoint has plain is there: with
+// the source's parts of it grafted it would be stored twice.
+func TestMendFromQuantizedSource(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	if o := command(t, "quantize", "demo", "--recipe", "moe-nvfp4", "--session", filepath.Join(dir, "s.qscope"), "--out", out, "--layout", "compressed-tensors"); o.code != exitGood {
+		t.Fatal(o.err)
+	}
+	o := command(t, "mend", out, "--from", exported(t, "compressed-tensors", "nvfp4"), "--dry-run")
+	if o.code != exitGood || !strings.Contains(o.out, "MTP tensors of the source are there") {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
 	}
 }

@@ -143,7 +143,7 @@ func NewPlan(s *Source, r Request) (*Plan, error) {
 	}
 	if len(p.Fallbacks) > 0 && !r.AllowFallback {
 		f := p.Fallbacks[0]
-		return p, fmt.Errorf("%s: tensor %q: %s, so %s in place of %s (%d tensors in all, %.2f %% of the parameters): %w; --allow-fallback accepts it",
+		return p, fmt.Errorf("%s: tensor %q: %s, so %s in place of %s (tensors in all: %d, %.2f %% of the parameters): %w; --allow-fallback accepts it",
 			s.Path, f.Tensor, f.Reason, f.Effective, f.Requested, len(p.Fallbacks), 100*p.fallen(), ErrFallback)
 	}
 	return p, p.layOut()

@@ -76,7 +76,7 @@ func (w *work) graft(s *Step) error {
 	s.Needed = true
 	s.Says = fmt.Sprintf("%d of %d MTP tensors are not there", len(lost), len(mtp))
 	if len(w.joined) > 0 {
-		s.Says = fmt.Sprintf("of %d MTP tensors of the source %d are not there; %d tensors of theirs are stored and not in the index", len(mtp), len(lost), len(w.joined))
+		s.Says = fmt.Sprintf("%d of %d MTP tensors of the source are not there, %d that are theirs are stored and not in the index", len(lost), len(mtp), len(w.joined))
 	}
 	for _, i := range lost {
 		w.grafted[w.src.ck.Tensors[i].Name] = i
@@ -195,6 +195,11 @@ func (w *work) holds(i int) bool {
 	module, _ := layout.Split(t.Name)
 	if _, ok := w.out.lay.Lookup(module); ok {
 		return true
+	}
+	if _, ok := w.src.lay.Lookup(module); ok { // quantized there, and plain here
+		if _, ok := w.out.ck.Lookup(module + ".weight"); ok {
+			return true
+		}
 	}
 	for _, have := range w.out.top.Roles {
 		if have.Layer != r.Layer || have.Kind != r.Kind {
