@@ -99,6 +99,15 @@ func mendCheckpoint(ctx context.Context, std streams, path string, f mendFlags) 
 		return badInput(err)
 	}
 	doc := mendDocument{Out: path, From: f.from, Needed: p.Needed(), Steps: p.Steps}
+	o := mend.Options{To: f.to, InPlace: f.inPlace, Progress: newMendProgress(std)}
+	if o.To == "" && !o.InPlace {
+		o.To = filepath.Clean(path) + "-mended"
+	}
+	if p.Refused() == nil && !f.dryRun && p.Needed() { // before anything is printed
+		if err := p.CheckOutput(o); err != nil {
+			return mendError(err)
+		}
+	}
 	if !f.json {
 		if err := printMendPlan(std, p); err != nil {
 			return err
@@ -118,16 +127,9 @@ func mendCheckpoint(ctx context.Context, std streams, path string, f mendFlags) 
 		}
 		return nil
 	}
-	o := mend.Options{To: f.to, InPlace: f.inPlace, Progress: newMendProgress(std)}
-	if o.To == "" && !o.InPlace {
-		o.To = filepath.Clean(path) + "-mended"
-	}
 	res, err := p.Apply(ctx, o)
-	switch {
-	case errors.Is(err, mend.ErrOutput):
-		return usage(err)
-	case err != nil:
-		return err
+	if err != nil {
+		return mendError(err)
 	}
 	checked, err := p.Check(ctx, res)
 	if err != nil {
@@ -168,6 +170,13 @@ func newMendProgress(std streams) func(int64) {
 		p.last = time.Now()
 		p.print(fmt.Sprintf("copied %s  %s/s", formatBytes(done), formatBytes(int64(float64(done)/max(time.Since(begun).Seconds(), 1e-3)))))
 	}
+}
+
+func mendError(err error) error {
+	if errors.Is(err, mend.ErrOutput) {
+		return usage(err)
+	}
+	return err
 }
 
 func printMendPlan(std streams, p *mend.Plan) error {

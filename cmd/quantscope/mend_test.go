@@ -52,9 +52,9 @@ type mendJSON struct {
 	}
 	Written *struct{ Dir, Backup string }
 	Checked *struct {
-		OK            bool
+		OK           bool
 		Joined, Kept int
-		Steps         []string
+		Steps        []string
 	}
 }
 

@@ -66,6 +66,19 @@ func (p *Plan) Apply(ctx context.Context, o Options) (Result, error) {
 	return w.beside()
 }
 
+// CheckOutput says whether the result may go where the options say, as Apply does
+// before it writes. Errors are those of Apply.
+func (p *Plan) CheckOutput(o Options) error {
+	if o.InPlace {
+		return nil
+	}
+	dir, _ := p.out.ck.Folder() // a checkpoint that lies in none is refused by Apply
+	if dir == "" {
+		return nil
+	}
+	return vacant(o.To, dir)
+}
+
 // writer is the work of one Apply.
 type writer struct {
 	*Plan
