@@ -56,22 +56,6 @@ func (p *auditPager) clamp(d *auditDoc, h int) {
 	p.top = max(min(p.top, len(d.lines)-d.room(h)), 0)
 }
 
-// show scrolls until the selected item is seen; the first one with all that stands
-// above it, where there is room.
-func (p *auditPager) show(d *auditDoc, h int) {
-	p.clamp(d, h)
-	if len(d.items) == 0 {
-		return
-	}
-	line, room := d.items[p.selected], d.room(h)
-	if p.selected == 0 && line < room {
-		p.top = 0
-	}
-	p.top = min(p.top, line)
-	p.top = max(p.top, line-room+1)
-	p.clamp(d, h)
-}
-
 // move goes on by so many items where the next is in sight or near it, and else
 // scrolls: what stands between items is to be read as well. It says whether
 // anything changed.

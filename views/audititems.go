@@ -17,7 +17,6 @@ type auditItem struct {
 	id       string
 	place    string
 	message  string
-	line     string // of the list, where it is no finding
 
 	title   string                          // of what is opened
 	body    func(th *Theme, w int) []string // what is opened, without tensors

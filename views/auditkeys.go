@@ -16,7 +16,7 @@ func (p *Audit) Keys() []Key {
 	order := Key{Keys: []string{"s"}, Label: "s", Help: "sort by " + p.nextOrder()}
 	only := Key{Keys: []string{"d"}, Label: "d", Help: "pairs that differ, or all"}
 	next := Key{Keys: []string{"g"}, Label: "g", Help: "next that differs"}
-	find := Key{Keys: []string{"/"}, Label: "/", Help: "filter findings"}
+	find := Key{Keys: []string{"/"}, Label: "/", Help: "filter findings, elsewhere tensors by name"}
 	again := Key{Keys: []string{"R"}, Label: "R", Help: "audit anew"}
 	proof := Key{Keys: []string{"p"}, Label: "p", Help: "prove against the master what a server does", Disabled: w.proofOff()}
 	folder := Key{Keys: []string{"o"}, Label: "o", Help: "name a checkpoint", Disabled: w.Off}
@@ -45,10 +45,7 @@ func (p *Audit) Keys() []Key {
 		}
 		keys = append(keys, key)
 	}
-	if p.Searching() {
-		keys = append(keys, find)
-	}
-	return append(keys, proof, folder, next, order, only, other, before, again,
+	return append(keys, find, proof, folder, next, order, only, other, before, again,
 		Key{Keys: []string{"up", "k"}, Label: "↑ k", Help: "row above"},
 		Key{Keys: []string{"down", "j"}, Label: "↓ j", Help: "row below"},
 		Key{Keys: []string{"pgup", "ctrl+b"}, Label: "pgup", Help: "a page up"},

@@ -195,6 +195,25 @@ func TestAuditCountsFallbacks(t *testing.T) {
 	}
 }
 
+// A scale is of its matrix, under the names that other classes give it as well.
+func TestAuditFindsTensorsByName(t *testing.T) {
+	var n auditNames
+	n.update([]sessions.Tensor{
+		{Name: "model.layers.0.mlp.up_proj.weight", Source: "model.layers.0.mlp.up_proj.weight"},
+		{Name: "model.layers.1.mlp.experts.gate_up_proj[0].gate", Source: "model.layers.1.mlp.experts.gate_up_proj"},
+	})
+	for name, want := range map[string]int{
+		"model.layers.0.mlp.up_proj.weight": 0, "model.layers.0.mlp.up_proj.weight_scale_2": 0, "layers.0.mlp.up_proj.weight_packed": 0,
+		"model.language_model.layers.0.mlp.up_proj.weight": 0, "language_model.model.layers.0.mlp.up_proj.weight": 0,
+		"model.layers.1.mlp.experts.gate_up_proj_scales": 1, "model.layers.1.mlp.experts.gate_up_proj_blocks": 1,
+		"model.layers.0.mlp.down_proj.weight": -1, "model.layers.0.mlp": -1, "": -1, "up_proj": -1,
+	} {
+		if got := n.find(name); got != want {
+			t.Errorf("%q is of tensor %d, want %d", name, got, want)
+		}
+	}
+}
+
 // The filter of the findings leaves what matches, and a broken one is refused.
 func TestAuditFiltersFindings(t *testing.T) {
 	p := NewAudit(partsScene(sceneOf(t, plannedState(t))))
