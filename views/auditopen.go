@@ -123,6 +123,7 @@ func (p *Audit) tensorRows(d *auditDoc, item *auditItem, w int) {
 	}
 	place = max(min(place, 22, w), 0)
 	d.late = func(i int) string { return p.tensorRow(item.tensors[i], v, place, w) }
+	d.lines, d.items = slices.Grow(d.lines, len(item.tensors)), slices.Grow(d.items, len(item.tensors))
 	for range item.tensors {
 		d.add("")
 	}
