@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -217,6 +218,17 @@ func TestAuditOfExport(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(path); string(after) != string(before) {
 		t.Error("an audit of a saved session changed it")
+	}
+	// What is beside the weights is held against the source's.
+	if err := os.Remove(filepath.Join(dir, "generation_config.json")); err != nil {
+		t.Fatal(err)
+	}
+	lost, err := f.(Auditor).Audit(t.Context(), AuditRequest{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(lost.Findings) != len(live.Findings)+1 || !slices.ContainsFunc(lost.Findings, func(f lint.Finding) bool { return f.File == "generation_config.json" }) {
+		t.Errorf("without a file that the source has: %+v", lost.Findings)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -10,6 +10,7 @@ import (
 	"quantscope/analysis/lint"
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/demo"
+	"quantscope/quant/layout"
 	"quantscope/quant/topology"
 )
 
@@ -71,7 +72,14 @@ func audit(ctx context.Context, r AuditRequest, path string, meta *metaJSON, clo
 		return nil, err
 	}
 	defer ck.Close()
-	a, model, err := lookAt(ctx, ck, r.tell)
+	var from *checkpoint.Checkpoint
+	if r.Dir != "" && r.Dir != r.Master {
+		// Where the source is gone what is stored is still looked at.
+		if from, err = open(r.Master); err == nil {
+			defer from.Close()
+		}
+	}
+	a, model, err := lookAt(ctx, ck, from, r.tell)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +104,9 @@ func (r *AuditRequest) tell(p AuditProgress) {
 	}
 }
 
-// lookAt takes the census of a checkpoint and lints it.
-func lookAt(ctx context.Context, ck *checkpoint.Checkpoint, tell func(AuditProgress)) (*Audit, *topology.Model, error) {
+// lookAt takes the census of a checkpoint and lints it, against from where it was
+// made of that; from may be nil.
+func lookAt(ctx context.Context, ck, from *checkpoint.Checkpoint, tell func(AuditProgress)) (*Audit, *topology.Model, error) {
 	model, err := topology.FromCheckpoint(ck)
 	if err != nil {
 		return nil, nil, err
@@ -108,10 +117,36 @@ func lookAt(ctx context.Context, ck *checkpoint.Checkpoint, tell func(AuditProgr
 		return nil, nil, err
 	}
 	tell(AuditProgress{Step: AuditLint})
-	if a.Findings, err = lint.Run(ctx, ck, model); err != nil {
+	in := lint.Input{Checkpoint: ck, Model: model}
+	if from != nil && madeOf(ck, from) {
+		if in.FromModel, err = topology.FromCheckpoint(from); err != nil {
+			return nil, nil, err
+		}
+		in.From = from
+	}
+	r, err := lint.Check(ctx, in)
+	if err != nil {
 		return nil, nil, err
 	}
+	a.Findings = r.Findings
 	return a, model, nil
+}
+
+// madeOf says whether a checkpoint can have been made of another one: it has nine of
+// ten of its modules, packed or not. A person may ask about any folder.
+func madeOf(ck, from *checkpoint.Checkpoint) bool {
+	have := make(map[string]bool, len(ck.Tensors))
+	for i := range ck.Tensors {
+		module, _ := layout.Split(ck.Tensors[i].Name)
+		have[module] = true
+	}
+	shared := 0
+	for i := range from.Tensors {
+		if module, _ := layout.Split(from.Tensors[i].Name); have[module] {
+			shared++
+		}
+	}
+	return len(from.Tensors) > 0 && 10*shared >= 9*len(from.Tensors)
 }
 
 // absolute is a path that means the same from any folder.
