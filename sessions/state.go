@@ -96,7 +96,11 @@ const (
 	EventCalib     EventKind = "calib" // a calibrated run of a variant began: its setup
 	EventUnit      EventKind = "unit"  // one layer of it is done: counts of tokens, what was traded
 	EventCalibEnd  EventKind = "calibend"
-	EventPlan      EventKind = "plan" // the variant before it follows a recipe: its plan
+	EventPlan      EventKind = "plan"   // the variant before it follows a recipe: its plan
+	EventGates     EventKind = "gates"  // a run of gates began: its setup
+	EventAnswer    EventKind = "answer" // one answer to a probe, with its verdict
+	EventMeter     EventKind = "meter"  // an arm of a run is done: who it was, what it counted
+	EventGatesEnd  EventKind = "gatesend"
 )
 
 // Event is one line of the session's log. Variant and Tensor are -1 where the
@@ -168,7 +172,9 @@ type State struct {
 	// Calibrations are runs of calibrated variants, in order.
 	Calibrations []*Calibration
 	// Recipes are recipes that variants follow, in order.
-	Recipes  []*RecipeRun
+	Recipes []*RecipeRun
+	// Gates are runs of gates, in order.
+	Gates    []*GateRun
 	Progress Progress
 	LastSeq  int64
 	LastUS   int64
@@ -189,6 +195,10 @@ type Batch struct {
 	CalibsDone      []CalibDone // in order, none lost
 	CalibsEnded     []CalibEnded
 	Recipes         []*RecipeRun // that variants follow, in order
+	GatesBegun      []GatesBegun
+	GatesAnswered   []GatesAnswered // in order, none lost
+	GatesMetered    []GatesMetered
+	GatesEnded      []GatesEnded
 	Progress        Progress
 	LastSeq, LastUS int64
 	Closed          bool // nothing will follow

@@ -1,0 +1,134 @@
+package gates
+
+import (
+	"context"
+	"errors"
+
+	"quantscope/analysis/gates/suite"
+)
+
+// Run asks every arm every probe, in the order of the arms. A target that cannot be
+// reached at its turn ends the run with its error; single answers that do not come
+// are results. ctx ends it; what was answered went to Options.Answered.
+func Run(ctx context.Context, s *suite.Suite, arms []ArmSpec, o Options) (*Report, error) {
+	return nil, errors.New("gates: not there")
+}
+
+// NewSetup is the setup that Run would begin with.
+func NewSetup(s *suite.Suite, arms []ArmSpec, o Options) *Setup { return &Setup{} }
+
+// Analyze says what results mean, of a run that goes on as well: rows then say how
+// many of their answers are there.
+func Analyze(s *Setup, results []*Result, meters []*Meter, level float64) *Report {
+	return &Report{Setup: s}
+}
+
+// Report is what a run says.
+type Report struct {
+	Setup  *Setup
+	Checks []Check // of the measurement itself, first
+	Rows   []Row   // probe after probe, arm after arm
+	Pairs  []Pair  // arms against the baseline: each probe, and last all in sum (Probe -1)
+	Meters []*Meter
+	Fails  []Fail
+}
+
+// Row is what an arm answered to a probe.
+type Row struct {
+	Probe, Arm  int
+	Passed, Of  int // answers graded so far
+	All         int // that there will be
+	Low, High   float64
+	OK          bool // enough passed; false while answers are missing
+	Erred       int
+	Empty       int
+	Truncated   int
+	Replacement int     // answers with characters that are none
+	Events      int     // such characters in all
+	Malformed   int     // calls
+	Tokens      int64   // made
+	Seconds     float64 // of answers, where the probe is timed
+}
+
+// Row is that of a probe and an arm.
+func (r *Report) Row(probe, arm int) *Row {
+	for i := range r.Rows {
+		if r.Rows[i].Probe == probe && r.Rows[i].Arm == arm {
+			return &r.Rows[i]
+		}
+	}
+	return nil
+}
+
+// Pair is an arm against the baseline on the answers of both.
+type Pair struct {
+	Probe, Arm    int // Probe -1: all
+	Both, Neither int
+	OnlyBase      int     // the baseline passes, the arm does not
+	OnlyArm       int     // the other way round
+	P             float64 // McNemar's exact test, two-sided; NaN without discordant answers
+	Low, High     float64 // interval of the difference of shares, arm − baseline
+	Band          float64 // smallest difference of shares that so many answers tell at this level with power 0.8
+	Noise         int     // discordant answers of the placebo on the same probe; -1 without a placebo
+	Verdict       string  // one sentence with the figures in it
+	Better, Worse bool    // beyond the test and the placebo
+}
+
+// CheckState says what became of a check.
+type CheckState string
+
+// States of a check.
+const (
+	CheckPassed  CheckState = "passed"
+	CheckFailed  CheckState = "failed"
+	CheckUnknown CheckState = "unknown" // could not be made: the server does not tell
+	CheckIdle    CheckState = "idle"    // there is nothing to check
+)
+
+// IDs of checks of the measurement itself.
+const (
+	CheckNonce       = "nonce"       // each timed request had one of its own
+	CheckCached      = "cached"      // timed prompts were computed, not remembered
+	CheckPlacebo     = "placebo"     // the baseline twice: how much it differs from itself
+	CheckAgain       = "again"       // the baseline was measured again in this run
+	CheckChanged     = "changed"     // the arm is not the baseline under another name
+	CheckRank        = "rank"        // log probabilities: the true next token's median rank
+	CheckMatchedK    = "matched-k"   // arms that are compared draft equally many tokens
+	CheckAcceptance  = "acceptance"  // acceptance is told with accepted length and tokens/s, or not at all
+	CheckCap         = "cap"         // answers at the budget are counted as truncated
+	CheckEmpty       = "empty"       // outputs have something in them
+	CheckDeterminism = "determinism" // the same question twice, and how far apart the answers are
+	CheckModel       = "model"       // answers name the model that was asked
+	CheckSpeed       = "speed"       // tokens by the server's counters and by the answers agree
+)
+
+// Check is one doubt about the measurement, and what became of it.
+type Check struct {
+	ID      string             `json:"id"`
+	Arm     int                `json:"arm"` // -1: of the whole run
+	State   CheckState         `json:"state"`
+	Message string             `json:"message"` // one sentence with the figures in it
+	Figures map[string]float64 `json:"figures,omitempty"`
+}
+
+// Fail is a reason for which the gates are shut.
+type Fail struct {
+	Kind    FailKind `json:"kind"`
+	Probe   int      `json:"probe"` // -1
+	Arm     int      `json:"arm"`   // -1
+	Message string   `json:"message"`
+}
+
+// FailKind is what --fail-on goes by.
+type FailKind string
+
+// Kinds of failures.
+const (
+	FailNeed       FailKind = "need"       // an arm passes fewer than a probe needs; the baseline too
+	FailRegression FailKind = "regression" // an arm is worse than the baseline, beyond test and placebo
+	FailCheck      FailKind = "check"      // the measurement cannot be believed
+	FailError      FailKind = "error"      // answers did not come
+)
+
+// FailKinds lists them.
+func FailKinds() []FailKind { return []FailKind{FailNeed, FailRegression, FailCheck, FailError} }

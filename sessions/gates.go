@@ -1,0 +1,111 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"quantscope/analysis/gates"
+	"quantscope/analysis/gates/local"
+	"quantscope/kernels"
+	"quantscope/quant/layout"
+)
+
+// GateRun is one run of gates that a session holds.
+type GateRun struct {
+	Setup   *gates.Setup
+	AtUS    int64           // of its beginning
+	Results []*gates.Result // in the order in which they came; not changed once they are here
+	Meters  []*gates.Meter  // of arms that are done
+	End     *gates.End      // nil while it runs, and where it never ended
+}
+
+// GatesBegun, GatesAnswered, GatesMetered and GatesEnded are what batches bring;
+// Run is the index in State.Gates.
+type (
+	GatesBegun struct {
+		Run   int
+		AtUS  int64
+		Setup *gates.Setup
+	}
+	GatesAnswered struct {
+		Run    int
+		Result *gates.Result
+	}
+	GatesMetered struct {
+		Run   int
+		Meter *gates.Meter
+	}
+	GatesEnded struct {
+		Run int
+		End *gates.End
+	}
+)
+
+// GatesRequest says what a run of gates asks of whom. The first arm is the
+// baseline: the session's checkpoint where it is named, else the first candidate or
+// server.
+type GatesRequest struct {
+	Checkpoint string   // reference and baseline; "": where the session says, or none
+	Candidates []string // LABEL=SPEC or SPEC as package candidate parses them
+	Servers    []string // LABEL=URL or URL
+	Model      string   // to ask servers for; "": what they serve
+	KeyEnv     string   // environment variable that holds the servers' key
+	Suite      string   // name or path; "": demo for the demo's tokenizer, else default
+	Probes     string   // GLOB or re:REGEXP of probes' IDs, separated by commas; "": all
+	Passes     int      // of each probe; 0: as the suite says
+	Texts      string   // corpus to ask log probabilities for; "": none
+	Top        int      // likeliest tokens at each position
+	NoPlacebo  bool
+	NoBaseline bool // the checkpoint is only what variants are made from
+	Targets    string
+	Layout     layout.Options
+	Codes      string // folder that keeps the codes of calibrated variants
+	Calib      []string
+	Local      local.Options // of arms in process
+	Timeout    time.Duration
+	Threads    int
+	MemBytes   int64
+	Program    string
+	KernelSet  kernels.Set
+
+	Progress func(gates.Progress)
+	Pause    func(context.Context) error
+	Warn     func(string)
+	Report   func(*gates.Report) // given what a run that finished says; may be nil
+}
+
+// Gater is a feed that can run gates on its session's own checkpoint and on
+// servers. Gates may be called from any goroutine and returns when the run has
+// ended; its results arrive through the feed. ctx ends it; what was answered stays,
+// and the same request goes on with it. A second run at the same time, or one beside a
+// measurement, is ErrMeasuring.
+type Gater interface {
+	Gates(ctx context.Context, r GatesRequest) error
+}
+
+// PreparedGates is a session that gates can be run in.
+type PreparedGates struct {
+	Path string
+	Feed Feed
+}
+
+// PrepareGates opens or creates the session of a run of gates, and everything that
+// its request names, servers excepted. A run against servers alone has a session
+// without tensors.
+func PrepareGates(ctx context.Context, path string, r GatesRequest) (*PreparedGates, error) {
+	return nil, errors.New("sessions: gates are not there")
+}
+
+// Run runs the gates.
+func (p *PreparedGates) Run(ctx context.Context) error {
+	return errors.New("sessions: gates are not there")
+}
+
+// Close closes the session.
+func (p *PreparedGates) Close() error { return nil }
+
+// Analyze is the report of what was answered so far.
+func (g *GateRun) Analyze() *gates.Report {
+	return gates.Analyze(g.Setup, g.Results, g.Meters, 0)
+}
