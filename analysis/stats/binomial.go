@@ -67,19 +67,7 @@ func Wilson(k, n int, level float64) (low, high float64) {
 	if k < 0 || k > n || n == 0 || !(level > 0 && level < 1) {
 		return math.NaN(), math.NaN()
 	}
-	z := math.Sqrt2 * math.Erfinv(level)
-	f := float64(n)
-	p := float64(k) / f
-	middle := p + z*z/(2*f)
-	reach := z * math.Sqrt(p*(1-p)/f+z*z/(4*f*f))
-	low, high = (middle-reach)/(1+z*z/f), (middle+reach)/(1+z*z/f)
-	if k == 0 {
-		low = 0
-	}
-	if k == n {
-		high = 1
-	}
-	return low, high
+	return wilson(float64(k)/float64(n), float64(n), level)
 }
 
 // ClopperPearson is the exact interval of a share of k in n (Clopper and Pearson
