@@ -11,6 +11,9 @@ type experts struct {
 	lend *handles
 	rd   reader // without its source
 	kept []func()
+
+	all *kept // that has them, in decoding; what is above is not used then
+	at  *keptLayer
 }
 
 // routing are the rows of every expert, in ascending order, and how much each
@@ -115,6 +118,9 @@ func (r *run) experts(ctx context.Context, b *body, x *experts) error {
 		clear(r.out)
 	}
 	g := r.routing(b.l.MoE)
+	if x.all != nil {
+		return r.keptExperts(ctx, b, x, &g)
+	}
 	waves := r.waves(b.l, &g)
 	lends := len(waves) == 1
 	if !lends {
@@ -149,6 +155,23 @@ func (r *run) experts(ctx context.Context, b *body, x *experts) error {
 		x.back(w, lends)
 	}
 	return nil
+}
+
+// keptExperts is experts where those that were read stay.
+func (r *run) keptExperts(ctx context.Context, b *body, x *experts, g *routing) error {
+	w := wave{e: r.chosenExperts.e[:0], of: r.chosenExperts.of[:0]}
+	for e := range b.l.MoE.Experts {
+		if g.count(e) == 0 {
+			continue
+		}
+		of, err := x.all.expert(ctx, b.l, x.at, e)
+		if err != nil {
+			return err
+		}
+		w.e, w.of = append(w.e, e), append(w.of, of)
+	}
+	r.chosenExperts = w
+	return r.waveOf(b, &w, g)
 }
 
 // expertRows is how many rows of an expert go through it at once.

@@ -118,50 +118,53 @@ type Draft struct {
 // every pass of the main model and checked by the next: the text is the same.
 // Both must be empty.
 func GenerateMTP(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n int) (out []int32, drafts []Draft, passes int, err error) {
+	return GenerateDrafted(ctx, d, m, prompt, n, 1, NewSampler(Sampling{}), nil)
+}
+
+// GenerateDrafted is Generate with up to k tokens drafted by an MTP module after
+// every pass of the main model, and checked by the next, which takes them all: a
+// draft stays where the sampler chooses the same token. It chooses of the same
+// logits in the same order as without drafts, so the text is the same. No more are
+// drafted than tokens are to be made. Both decoder and module must be empty.
+func GenerateDrafted(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n, k int, s *Sampler, stop func(id int32) bool) (out []int32, drafts []Draft, passes int, err error) {
 	h, v := d.spec.Hidden, d.spec.Vocab
 	text := slices.Clone(prompt)
-	next := prompt
+	ask := &Drafting{Text: m.text}
+	next, more := prompt, n > 0
 	var logits, normed []float32
-	for len(out) < n {
-		start, rows := d.n, len(next)
+	for more {
+		start, rows := d.Len(), len(next)
 		x, err := d.Feed(ctx, next)
 		if err != nil {
 			return out, drafts, passes, err
 		}
 		passes++
-		if logits, err = d.Logits(logits, x, rows); err != nil {
+		first := rows - 1 - len(ask.Drafts) // of the prompt only the last
+		if logits, err = d.Logits(logits, x[first*h:], rows-first); err != nil {
 			return out, drafts, passes, err
 		}
-		row := rows - 1 // of the prompt only the last
-		if passes > 1 {
-			row = 0
+		kept := Accept(ask.Drafts, func(row int) (int32, bool) {
+			id := s.Choose(logits[row*v:][:v])
+			text, out = append(text, id), append(out, id)
+			more = len(out) < n && (stop == nil || !stop(id))
+			return id, more
+		})
+		for i, id := range ask.Drafts {
+			drafts = append(drafts, Draft{Position: start + 1 + i, Token: id, Accepted: i < kept})
 		}
-		id := argmax(logits[row*v:][:v])
-		text, out = append(text, id), append(out, id)
-		kept := rows
-		if passes > 1 {
-			draft := &drafts[len(drafts)-1]
-			if draft.Accepted = draft.Token == id; !draft.Accepted {
-				kept = 1
-			} else if len(out) < n {
-				id = argmax(logits[v:][:v])
-				text, out = append(text, id), append(out, id)
-			}
-		}
-		d.Cut(start + kept)
-		if len(out) >= n {
+		if !more {
 			break
 		}
+		kept += first + 1
+		d.Cut(start + kept)
 		// The module sees every position that stays, with the token after it.
 		normed = grow(normed, kept*h)
-		d.head.Normed(normed, x[:kept*h])
-		guess, err := m.Feed(ctx, normed, text[start+1:start+kept+1])
-		if err != nil {
+		d.Normed(normed, x[:kept*h])
+		ask.Normed, ask.Next, ask.K = normed, text[start+1:start+kept+1], min(k, n-len(out))
+		if err := m.Draft(ctx, []*Drafting{ask}); err != nil {
 			return out, drafts, passes, err
 		}
-		draft := Draft{Position: len(text), Token: argmax(guess[(kept-1)*v:][:v])}
-		drafts = append(drafts, draft)
-		next = []int32{text[len(text)-1], draft.Token}
+		next = append([]int32{text[len(text)-1]}, ask.Drafts...)
 	}
 	return out, drafts, passes, nil
 }

@@ -21,15 +21,18 @@ var ErrNoMTP = errors.New("the checkpoint stores no multi-token-prediction layer
 type MTP struct {
 	spec   *Spec
 	layer  *Layer
-	src    Source
+	kept   *kept
 	r      *run
 	s      *scratch
 	entry  entry
 	snorm  []float32
 	head   linear
-	cache  *layerCache
+	text   *Text // of Feed
 	logits []float32
-	n      int
+
+	embedded, x, normed []float32
+	broken              []bool
+	drafting            drafting
 }
 
 // NewMTP reads the first MTP layer of a source.
@@ -38,7 +41,7 @@ func NewMTP(ctx context.Context, spec *Spec, src Source, o Options) (*MTP, error
 		return nil, ErrNoMTP
 	}
 	r := newRun(spec, o, nil)
-	m := &MTP{spec: spec, layer: &spec.MTP[0], src: src, r: r, s: r.worker(0, r.o.Threads), cache: &layerCache{}}
+	m := &MTP{spec: spec, layer: &spec.MTP[0], kept: newKept(spec, src), r: r, s: r.worker(0, r.o.Threads), text: NewText(spec, 0)}
 	rd := reader{ctx: ctx, spec: spec, src: src}
 	var err error
 	if m.entry, err = rd.entry(m.layer); err != nil {
@@ -104,14 +107,10 @@ func (r *run) enter(s *scratch, l *Layer, e *entry, embedded, before, x []float3
 }
 
 // Len is how many positions the module has seen.
-func (m *MTP) Len() int { return m.n }
+func (m *MTP) Len() int { return m.text.seen }
 
 // Cut forgets all but the first n positions.
-func (m *MTP) Cut(n int) {
-	n = min(max(n, 0), m.n)
-	m.cache.cut(&m.layer.Attn, n)
-	m.n = n
-}
+func (m *MTP) Cut(n int) { m.text.CutSeen(n) }
 
 // Feed takes the main model's normed hidden states of consecutive positions and
 // the token after each, and returns logits, a row a position, that predict the
@@ -121,25 +120,53 @@ func (m *MTP) Feed(ctx context.Context, normed []float32, next []int32) ([]float
 	if len(normed) != n*h {
 		return nil, fmt.Errorf("model: %d hidden values for %d tokens", len(normed), n)
 	}
-	embedded := make([]float32, n*h)
-	if err := m.src.Rows(ctx, m.entry.embedding, next, embedded); err != nil {
-		return nil, err
-	}
-	m.s.threads = m.r.o.Threads
-	x, err := m.r.enter(m.s, m.layer, &m.entry, embedded, normed, nil)
+	x, err := m.see(ctx, []sequence{{n: n}}, []*Text{m.text}, normed, next, func(e *NonFiniteError) error { return e })
 	if err != nil {
 		return nil, err
 	}
-	m.r.lay([]sequence{{n: n, past: m.n, cache: m.cache}})
-	if err := m.r.single(ctx, m.src, m.layer, x); err != nil {
+	m.logits, err = m.say(m.logits, x, n)
+	return m.logits, err
+}
+
+// see takes consecutive positions of texts through the module's layer: rows of seqs
+// are of the texts of the same index. What comes out is valid until the next call.
+func (m *MTP) see(ctx context.Context, seqs []sequence, texts []*Text, normed []float32, next []int32, met func(*NonFiniteError) error) ([]float32, error) {
+	h, n := m.spec.Hidden, len(next)
+	if n == 0 {
+		return nil, nil
+	}
+	m.embedded = grow(m.embedded, n*h)
+	if err := m.kept.src.Rows(ctx, m.entry.embedding, next, m.embedded); err != nil {
 		return nil, err
 	}
-	m.n += n
-	if m.r.o.Layer != nil {
-		m.r.o.Layer(0, m.layer.Index+1, x)
-	}
 	m.s.threads = m.r.o.Threads
-	m.r.norm(m.s, m.layer.Norm, x, x, m.snorm, n)
-	m.logits, err = m.r.linear(m.s, m.head, x, n, m.logits)
-	return m.logits, err
+	var err error
+	if m.x, err = m.r.enter(m.s, m.layer, &m.entry, m.embedded, normed, m.x); err != nil {
+		return nil, err
+	}
+	for i := range seqs {
+		q, t := &seqs[i], texts[i]
+		q.past, q.cache = t.seen, t.module
+		q.cache.room(&m.layer.Attn, q.past+q.n, t.limit)
+	}
+	m.r.layFew(seqs)
+	m.broken = append(m.broken[:0], make([]bool, len(seqs))...)
+	if err := m.r.decode(ctx, m.kept, m.layer, m.x, m.broken, met); err != nil {
+		return nil, err
+	}
+	for i, q := range seqs {
+		texts[i].seen += q.n
+	}
+	if m.r.o.Layer != nil {
+		m.r.o.Layer(0, m.layer.Index+1, m.x)
+	}
+	return m.x, nil
+}
+
+// say is the module's head over n rows of what came out of its layer.
+func (m *MTP) say(dst, x []float32, n int) ([]float32, error) {
+	m.s.threads = m.r.o.Threads
+	m.normed = grow(m.normed, n*m.spec.Hidden)
+	m.r.norm(m.s, m.layer.Norm, m.normed, x[:n*m.spec.Hidden], m.snorm, n)
+	return m.r.linear(m.s, m.head, m.normed, n, dst)
 }

@@ -45,6 +45,7 @@ type run struct {
 	chosen            []int32
 	weights           []float32
 	squares           []float64
+	chosenExperts     wave     // in decoding
 	step              *stepped // nil: nobody asks
 
 	// In a look the hidden states stay as they are: a tile's begin as a copy, or as
