@@ -1,28 +1,5 @@
 package gates
 
-import (
-	"context"
-	"errors"
-
-	"quantscope/analysis/gates/suite"
-)
-
-// Run asks every arm every probe, in the order of the arms. A target that cannot be
-// reached at its turn ends the run with its error; single answers that do not come
-// are results. ctx ends it; what was answered went to Options.Answered.
-func Run(ctx context.Context, s *suite.Suite, arms []ArmSpec, o Options) (*Report, error) {
-	return nil, errors.New("gates: not there")
-}
-
-// NewSetup is the setup that Run would begin with.
-func NewSetup(s *suite.Suite, arms []ArmSpec, o Options) *Setup { return &Setup{} }
-
-// Analyze says what results mean, of a run that goes on as well: rows then say how
-// many of their answers are there.
-func Analyze(s *Setup, results []*Result, meters []*Meter, level float64) *Report {
-	return &Report{Setup: s}
-}
-
 // Report is what a run says.
 type Report struct {
 	Setup  *Setup
@@ -66,9 +43,12 @@ type Pair struct {
 	Both, Neither int
 	OnlyBase      int     // the baseline passes, the arm does not
 	OnlyArm       int     // the other way round
-	P             float64 // McNemar's exact test, two-sided; NaN without discordant answers
-	Low, High     float64 // interval of the difference of shares, arm − baseline
-	Band          float64 // smallest difference of shares that so many answers tell at this level with power 0.8
+	Cases         int     // of those answers: passes of one case are one item to the test, and so is a case that sibling probes share
+	P             float64 // McNemar's exact test over cases, two-sided; NaN without discordant ones
+	Adjusted      float64 // P by Holm over the probes of the arm; of all in sum P itself
+	Difference    float64 // of shares of answers that pass, arm − baseline
+	Low, High     float64 // its interval (Newcombe), as of so many cases
+	Band          float64 // smallest difference of shares that so many cases tell at this level with power 0.8; NaN: none
 	Noise         int     // discordant answers of the placebo on the same probe; -1 without a placebo
 	Verdict       string  // one sentence with the figures in it
 	Better, Worse bool    // beyond the test and the placebo

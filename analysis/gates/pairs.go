@@ -1,0 +1,179 @@
+package gates
+
+import (
+	"fmt"
+	"math"
+
+	"quantscope/analysis/stats"
+)
+
+// bandPower is the power at which Pair.Band is told.
+const bandPower = 0.8
+
+// root is the probe whose cases a probe asks, at other settings perhaps.
+func (a *analysis) root(probe int) int {
+	like := a.Probes[probe].Like
+	for i := range a.Probes {
+		if like != "" && a.Probes[i].ID == like {
+			return i
+		}
+	}
+	return probe
+}
+
+// item is what a pair of answers is about: passes of one case, and the same case of
+// sibling probes, hang together, so a test that took them for separate ones would be
+// surer than it may.
+type item struct{ root, number int }
+
+// pairs are all arms against the baseline: each probe's, then all in sum.
+func (a *analysis) pairs() []Pair {
+	var out []Pair
+	for arm := 1; arm < len(a.Arms); arm++ {
+		from := len(out)
+		for p := range a.Probes {
+			out = append(out, a.pair(arm, p))
+		}
+		ps := make([]float64, 0, len(a.Probes))
+		for _, p := range out[from:] {
+			ps = append(ps, p.P)
+		}
+		for i, adjusted := range stats.Holm(ps) {
+			out[from+i].Adjusted = adjusted
+		}
+		sum := a.pair(arm, -1)
+		sum.Adjusted = sum.P
+		out = append(out, sum)
+	}
+	noise := map[int]int{}
+	for _, p := range out {
+		if p.Arm == a.Placebo() {
+			noise[p.Probe] = p.OnlyBase + p.OnlyArm
+		}
+	}
+	for i := range out {
+		p := &out[i]
+		p.Noise = -1
+		if n, ok := noise[p.Probe]; ok && p.Arm != a.Placebo() {
+			p.Noise = n
+		}
+		if p.Adjusted <= 1-a.level && p.OnlyBase+p.OnlyArm > p.Noise {
+			p.Worse, p.Better = p.Difference < 0, p.Difference > 0
+		}
+		p.Verdict = a.verdict(p)
+	}
+	return out
+}
+
+// pair holds an arm against the baseline on a probe, or on all of them (-1). An
+// answer that did not come on either side says nothing of the model and is left out.
+func (a *analysis) pair(arm, probe int) Pair {
+	out := Pair{Probe: probe, Arm: arm}
+	ahead := map[item]int{} // passes of the arm less those of the baseline
+	for _, r := range a.byArm[arm] {
+		if probe >= 0 && r.Probe != probe {
+			continue
+		}
+		k := r.Key()
+		k.Arm = a.Baseline()
+		base := a.by[k]
+		if base == nil || erred(base) || erred(r) {
+			continue
+		}
+		at := item{a.root(r.Probe), r.Case}
+		switch b, c := base.Verdict.Passed, r.Verdict.Passed; {
+		case b && c:
+			out.Both++
+			ahead[at] += 0
+		case b:
+			out.OnlyBase++
+			ahead[at]--
+		case c:
+			out.OnlyArm++
+			ahead[at]++
+		default:
+			out.Neither++
+			ahead[at] += 0
+		}
+	}
+	out.Cases = len(ahead)
+	var fewer, more int
+	for _, n := range ahead {
+		switch {
+		case n < 0:
+			fewer++
+		case n > 0:
+			more++
+		}
+	}
+	out.P, _ = stats.McNemar(fewer, more)
+	answers := float64(out.Both + out.OnlyBase + out.OnlyArm + out.Neither)
+	scale := float64(out.Cases) / answers
+	out.Difference, out.Low, out.High = stats.PairedShares(scale*float64(out.Both), scale*float64(out.OnlyBase),
+		scale*float64(out.OnlyArm), scale*float64(out.Neither), a.level)
+	out.Band = a.band(out.Cases, fewer+more)
+	return out
+}
+
+// band is Pair.Band, where as many cases differ as were seen to.
+func (a *analysis) band(cases, differ int) float64 {
+	if cases == 0 {
+		return math.NaN()
+	}
+	key := [2]int{cases, differ}
+	if v, ok := a.bands[key]; ok {
+		return v
+	}
+	v := stats.McNemarDetectable(cases, float64(differ)/float64(cases), 1-a.level, bandPower)
+	a.bands[key] = v
+	return v
+}
+
+// verdict is the sentence of a pair.
+func (a *analysis) verdict(p *Pair) string {
+	n := p.Both + p.OnlyBase + p.OnlyArm + p.Neither
+	if n == 0 {
+		return "nothing is answered by both yet"
+	}
+	differ := p.OnlyBase + p.OnlyArm
+	shares := fmt.Sprintf("%d of %d against %d of %d", p.Both+p.OnlyArm, n, p.Both+p.OnlyBase, n)
+	if differ == 0 {
+		return fmt.Sprintf("the same verdict on all answers: %s; %s", shares, bandText(p))
+	}
+	var head string
+	switch {
+	case p.Worse:
+		head = "worse"
+	case p.Better:
+		head = "better"
+	case p.Adjusted <= 1-a.level:
+		head = fmt.Sprintf("within noise, as the baseline differs from itself in %d answers and this in %d", p.Noise, differ)
+	default:
+		head = "no difference shown"
+	}
+	text := fmt.Sprintf("%s: %s, %+.3f (%+.3f to %+.3f), p %s", head, shares, p.Difference, p.Low, p.High, pText(p.P))
+	if p.Probe >= 0 && p.Adjusted != p.P {
+		text += fmt.Sprintf(", %s over all probes", pText(p.Adjusted))
+	}
+	if p.Noise >= 0 && (p.Worse || p.Better) {
+		text += fmt.Sprintf("; the baseline differs from itself in %d answers, this in %d", p.Noise, differ)
+	}
+	return text + "; " + bandText(p)
+}
+
+func bandText(p *Pair) string {
+	if math.IsNaN(p.Band) {
+		return fmt.Sprintf("%d cases are too few to tell any difference", p.Cases)
+	}
+	return fmt.Sprintf("%d cases tell a difference from %.3f up", p.Cases, p.Band)
+}
+
+func pText(p float64) string {
+	switch {
+	case math.IsNaN(p):
+		return "not there"
+	case p < 1e-4:
+		return fmt.Sprintf("%.1e", p)
+	}
+	return fmt.Sprintf("%.4f", p)
+}
