@@ -1,10 +1,6 @@
 package suite
 
-import (
-	"errors"
-
-	"quantscope/analysis/gates/chat"
-)
+import "quantscope/analysis/gates/chat"
 
 // Suite is a set of probes. It is not changed once read.
 type Suite struct {
@@ -12,7 +8,7 @@ type Suite struct {
 	About  string
 	Path   string // of the file, or the name of a built-in one
 	Text   []byte // as it was read
-	SHA256 string // over Text and over the files that it names, in hex
+	SHA256 string // over Text, the files that it names and the cases that came of them, in hex
 	Probes []Probe
 }
 
@@ -72,7 +68,7 @@ type Want struct {
 	All      []string `json:"all,omitempty" yaml:"all"`       // each of these, such as call sites
 	Absent   []string `json:"absent,omitempty" yaml:"absent"` // none of these
 	Call     *Call    `json:"call,omitempty" yaml:"call"`     // a tool call
-	Script   string   `json:"script,omitempty" yaml:"script"` // Unicode script that most letters are of
+	Script   string   `json:"script,omitempty" yaml:"script"` // that letters are of: a Unicode script, or a name of Scripts; A+B: both
 	MinRunes int      `json:"min_runes,omitempty" yaml:"min_runes"`
 	MaxRunes int      `json:"max_runes,omitempty" yaml:"max_runes"`
 }
@@ -81,19 +77,6 @@ type Want struct {
 type Call struct {
 	Name      string         `json:"name" yaml:"name"`
 	Arguments map[string]any `json:"arguments" yaml:"arguments"`
-}
-
-// Names lists the built-in suites.
-func Names() []string { return []string{"default", "quick", "demo"} }
-
-// Open reads a suite: a built-in one by its name, else a file. Paths in the file
-// are relative to it.
-func Open(nameOrPath string) (*Suite, error) { return nil, errors.New("suite: not there") }
-
-// Parse reads a suite from YAML; path is for messages, and files that it names are
-// refused unless read gives them.
-func Parse(path string, text []byte, read func(path string) ([]byte, error)) (*Suite, error) {
-	return nil, errors.New("suite: not there")
 }
 
 // Answers is how many answers of one arm a probe takes: cases × passes.
