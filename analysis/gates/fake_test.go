@@ -32,7 +32,6 @@ type fake struct {
 	most     int
 	requests []chat.Request
 	counters chat.Counters
-	seen     map[string]bool // prompts that it remembers
 }
 
 func (f *fake) Identity(context.Context) (chat.Identity, error) { return f.id, nil }

@@ -82,6 +82,13 @@ const (
 	CheckSpeed       = "speed"       // tokens by the server's counters and by the answers agree
 )
 
+// CheckIDs lists them in the order in which they are told: first whether timings and
+// differences can be believed, then whether answers can.
+func CheckIDs() []string {
+	return []string{CheckChanged, CheckPlacebo, CheckAgain, CheckDeterminism, CheckModel, CheckEmpty, CheckCap,
+		CheckRank, CheckNonce, CheckCached, CheckSpeed, CheckMatchedK, CheckAcceptance}
+}
+
 // Check is one doubt about the measurement, and what became of it.
 type Check struct {
 	ID      string             `json:"id"`
