@@ -21,6 +21,8 @@ type inserts struct {
 	yard, yardEnd, candidate, corpus, score            *sql.Stmt
 	calib, calibUnit, calibrated, tokens, calibEnd     *sql.Stmt
 	recipe, recipeGroup, assigned                      *sql.Stmt
+	gates, gateEnd, arm, opened, probe, item           *sql.Stmt
+	replaced, answer, meter, unchecked, check          *sql.Stmt
 }
 
 func values(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
@@ -54,6 +56,19 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 		{&in.recipe, "insert or replace into recipes (variant, seq, name, sha256, text, groups, kept) values " + values(7)},
 		{&in.recipeGroup, "insert or replace into recipe_groups (variant, id, name, scheme, convention, bits_per_weight, tensors) values " + values(7)},
 		{&in.assigned, "insert or replace into assigned (variant, tensor, group_id) values " + values(3)},
+		{&in.gates, "insert or replace into gate_runs (id, seq, state, suite, path, sha256, probes, arms, answers, texts, settings, kernel_set, program) values " + values(13)},
+		{&in.gateEnd, "update gate_runs set state = ?, reason = ? where id = ?"},
+		{&in.arm, "insert or replace into arms (run, id, label, spec, role) values " + values(5)},
+		{&in.opened, "update arms set kind = ?, at = ?, model = ?, engine = ?, version = ?, effective = ?, content = ?, fingerprint = ?, speculative = ?, max_tokens = ? where run = ? and id = ?"},
+		{&in.probe, "insert or replace into probes (run, id, name, family, about, grader, cases, passes, need, timed) values " + values(10)},
+		{&in.item, "insert or replace into cases (run, probe, id, name, tokens, depth) values " + values(6)},
+		{&in.replaced, "update answers set replaced = 1 where run = ? and arm = ? and probe = ? and case_id = ? and pass = ?"},
+		{&in.answer, "insert or replace into answers (seq, run, arm, probe, case_id, pass, replaced, passed, fault, reason, error, turns, finish," +
+			" prompt_tokens, completion_tokens, cached_tokens, replacement, invalid, retries, first_seconds, seconds, text) values " + values(22)},
+		{&in.meter, "insert or replace into meters (run, arm, seq, seconds, tokens, tokens_per_s, generated, steps, drafts, drafted, accepted, acceptance, accepted_length," +
+			" cache_queries, cache_hits, positions, nll, ppl, median_rank, kl_lower_bound, top1) values " + values(21)},
+		{&in.unchecked, "delete from checks where run = ? and arm = ?"},
+		{&in.check, "insert or replace into checks (run, arm, id, name, state, message) values " + values(6)},
 		{&in.calibEnd, "update calibrations set state = ?, reason = ?, calibrated = ?, changed = ?, fell_back = ?, gate = ? where id = ?"},
 	} {
 		st, err := c.PrepareContext(ctx, s.query)
@@ -68,7 +83,8 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 
 func (in *inserts) close() {
 	for _, s := range []*sql.Stmt{in.event, in.session, in.tensor, in.variant, in.tap, in.finding, in.log, in.yard, in.yardEnd, in.candidate, in.corpus, in.score,
-		in.calib, in.calibUnit, in.calibrated, in.tokens, in.calibEnd, in.recipe, in.recipeGroup, in.assigned} {
+		in.calib, in.calibUnit, in.calibrated, in.tokens, in.calibEnd, in.recipe, in.recipeGroup, in.assigned,
+		in.gates, in.gateEnd, in.arm, in.opened, in.probe, in.item, in.replaced, in.answer, in.meter, in.unchecked, in.check} {
 		if s != nil {
 			_ = s.Close() // frees memory only
 		}
@@ -93,6 +109,12 @@ func (in *inserts) derive(ctx context.Context, e *stored) error {
 		return in.putTensors(ctx, e.payload)
 	case EventScore:
 		return in.putScores(ctx, e)
+	case EventAnswer:
+		return in.putAnswer(ctx, e)
+	case EventGates, EventArm, EventMeter, EventGatesEnd:
+		if err := in.putGate(ctx, e); err != nil {
+			return err
+		}
 	case EventYard:
 		if err := in.putYard(ctx, e); err != nil {
 			return err
@@ -216,7 +238,8 @@ func figureOrNull(f *Figure) any {
 
 // derivedTables are those that rebuild empties and fills anew.
 var derivedTables = []string{"session", "tensors", "variants", "taps", "findings", "log", "yards", "candidates", "corpora", "scores",
-	"calibrations", "units", "calibrated", "tokens", "recipes", "recipe_groups", "assigned"}
+	"calibrations", "units", "calibrated", "tokens", "recipes", "recipe_groups", "assigned",
+	"gate_runs", "arms", "probes", "cases", "answers", "meters", "checks"}
 
 // rebuild makes all derived tables and views anew from the events. It brings a
 // file of an older format up to this one, since events are the same in all.

@@ -18,7 +18,7 @@ type stored struct {
 	payload []byte
 	rec     Record  // of tap and failed events
 	variant Variant // of variant events
-	note    note    // of all but tap, tensors and score events
+	note    note    // of all but tap, tensors and score events, and those about gates
 
 	// Of yard, score and yardend events: which measurement, as the file numbers
 	// them, and the index in State.Yards once yardBook.place has been asked.
@@ -35,6 +35,11 @@ type stored struct {
 	calibEnd   *CalibrateEnd
 
 	recipe *RecipeRun // of plan events
+
+	// Of events about gates: which run, as the file numbers them, and the index in
+	// State.Gates once gateBook.place has been asked.
+	gateRun int
+	gate    *gateJSON
 }
 
 // ofTensor says whether the event is about one tensor. Of such there may be very
@@ -49,9 +54,12 @@ func (e *stored) ofTensor() bool {
 
 // bulk says whether there may be many such events, which are committed in batches
 // and are no lines of the log.
-func (e *stored) bulk() bool { return e.ofTensor() || e.Kind == EventScore }
+func (e *stored) bulk() bool {
+	return e.ofTensor() || e.Kind == EventScore || e.Kind == EventAnswer
+}
 
-// note is the JSON payload of every event but tap, tensors and score. Each kind uses
+// note is the JSON payload of every event but tap, tensors and score, and those
+// about gates. Each kind uses
 // the fields that docs/session.md lists for it.
 type note struct {
 	Message string `json:"message"`
@@ -182,6 +190,8 @@ func decodeEvent(e *stored) error {
 		var err error
 		e.yard, e.chunk, err = decodeScore(e.payload)
 		return err
+	case EventGates, EventArm, EventAnswer, EventMeter, EventGatesEnd:
+		return decodeGate(e)
 	}
 	if err := json.Unmarshal(e.payload, &e.note); err != nil {
 		return err

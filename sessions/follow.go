@@ -27,6 +27,7 @@ type followFeed struct {
 	created int64 // microseconds since 1970
 	book    yardBook
 	calibs  calibBook
+	runs    gateBook
 	ended   bool
 }
 
@@ -42,6 +43,9 @@ func newFollow(s *savedFeed, l *loaded, clock Clock) *followFeed {
 		}
 		if e.Kind == EventCalib || e.Kind == EventUnit {
 			_ = f.calibs.place(&e, len(f.tensors))
+		}
+		if e.Kind == EventGates {
+			_ = f.runs.place(&e)
 		}
 	}
 	f.fold.batch.LastSeq, f.fold.batch.LastUS = l.st.LastSeq, l.st.LastUS
@@ -103,7 +107,7 @@ func (f *followFeed) look(ctx context.Context) (n int, more bool, err error) {
 		e := &events[i]
 		f.seq = e.Seq
 		f.lastSeq.Store(e.Seq)
-		if !e.valid(int(f.variants.Load()), len(f.tensors)) || f.book.place(e) != nil || f.calibs.place(e, len(f.tensors)) != nil {
+		if !e.valid(int(f.variants.Load()), len(f.tensors)) || f.book.place(e) != nil || f.calibs.place(e, len(f.tensors)) != nil || f.runs.place(e) != nil {
 			continue
 		}
 		if e.Kind == EventVariant {

@@ -2,10 +2,10 @@ package sessions
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"quantscope/analysis/gates"
+	"quantscope/analysis/gates/chat"
 	"quantscope/analysis/gates/local"
 	"quantscope/kernels"
 	"quantscope/quant/layout"
@@ -13,20 +13,29 @@ import (
 
 // GateRun is one run of gates that a session holds.
 type GateRun struct {
-	Setup   *gates.Setup
-	AtUS    int64           // of its beginning
-	Results []*gates.Result // in the order in which they came; not changed once they are here
-	Meters  []*gates.Meter  // of arms that are done
-	End     *gates.End      // nil while it runs, and where it never ended
+	Setup    *gates.Setup
+	Settings map[string]string // that decide answers and are not in the setup; see GateSettings
+	AtUS     int64             // of its beginning
+	Opened   []*chat.Identity  // by arm: who answered when it was opened last; nil before
+	Results  []*gates.Result   // in the order in which they came, one of a key: one that is asked again takes the place of the older; not changed once they are here
+	Meters   []*gates.Meter    // of arms that are done, one of an arm
+	End      *gates.End        // nil while it runs, and where it never ended
+
+	at map[gates.Key]int // where in Results; made when it is needed
 }
 
-// GatesBegun, GatesAnswered, GatesMetered and GatesEnded are what batches bring;
-// Run is the index in State.Gates.
+// GatesBegun, GatesOpened, GatesAnswered, GatesMetered and GatesEnded are what
+// batches bring; Run is the index in State.Gates.
 type (
 	GatesBegun struct {
-		Run   int
-		AtUS  int64
-		Setup *gates.Setup
+		Run      int
+		AtUS     int64
+		Setup    *gates.Setup
+		Settings map[string]string
+	}
+	GatesOpened struct {
+		Run, Arm int
+		Identity *chat.Identity
 	}
 	GatesAnswered struct {
 		Run    int
@@ -56,12 +65,14 @@ type GatesRequest struct {
 	Passes     int      // of each probe; 0: as the suite says
 	Texts      string   // corpus to ask log probabilities for; "": none
 	Top        int      // likeliest tokens at each position
+	TextChunks int      // of the corpus at most; 0: 8
 	NoPlacebo  bool
 	NoBaseline bool // the checkpoint is only what variants are made from
 	Targets    string
 	Layout     layout.Options
 	Codes      string // folder that keeps the codes of calibrated variants
 	Calib      []string
+	Cache      string        // folder that remembers digests of files; "": none
 	Local      local.Options // of arms in process
 	Timeout    time.Duration
 	Threads    int
@@ -73,7 +84,15 @@ type GatesRequest struct {
 	Pause    func(context.Context) error
 	Warn     func(string)
 	Report   func(*gates.Report) // given what a run that finished says; may be nil
+
+	ready *gateParties // opened by PrepareGates
+
+	recipes []RecipeSource // that the session follows
 }
+
+// GateSettings are what of a request decides answers and is not in the setup of its
+// run, by the names of GateModel and so on; what is as usual is left out.
+func (r *GatesRequest) GateSettings() map[string]string { return r.gateSettings() }
 
 // Gater is a feed that can run gates on its session's own checkpoint and on
 // servers. Gates may be called from any goroutine and returns when the run has
@@ -83,27 +102,6 @@ type GatesRequest struct {
 type Gater interface {
 	Gates(ctx context.Context, r GatesRequest) error
 }
-
-// PreparedGates is a session that gates can be run in.
-type PreparedGates struct {
-	Path string
-	Feed Feed
-}
-
-// PrepareGates opens or creates the session of a run of gates, and everything that
-// its request names, servers excepted. A run against servers alone has a session
-// without tensors.
-func PrepareGates(ctx context.Context, path string, r GatesRequest) (*PreparedGates, error) {
-	return nil, errors.New("sessions: gates are not there")
-}
-
-// Run runs the gates.
-func (p *PreparedGates) Run(ctx context.Context) error {
-	return errors.New("sessions: gates are not there")
-}
-
-// Close closes the session.
-func (p *PreparedGates) Close() error { return nil }
 
 // Analyze is the report of what was answered so far.
 func (g *GateRun) Analyze() *gates.Report {

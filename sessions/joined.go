@@ -72,7 +72,7 @@ func newJoining(a, b *State, label string) (*joining, error) {
 
 // state joins two states.
 func (j *joining) state(a, b *State) *State {
-	out := &State{Meta: a.Meta, Tensors: make([]Tensor, len(j.own[first])), Exports: slices.Clone(a.Exports), Audits: slices.Clone(a.Audits), Yards: cloneYards(a.Yards)}
+	out := &State{Meta: a.Meta, Tensors: make([]Tensor, len(j.own[first])), Exports: slices.Clone(a.Exports), Audits: slices.Clone(a.Audits), Yards: cloneYards(a.Yards), Gates: cloneGates(a.Gates)}
 	out.Meta.Summary += " · with " + j.label
 	for t, own := range j.own[first] {
 		out.Tensors[t] = a.Tensors[own]

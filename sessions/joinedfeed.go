@@ -168,6 +168,7 @@ func (f *joinedFeed) take(side joinedSide, b Batch) Batch {
 	if side == first {
 		out.Exports, out.Audits = b.Exports, b.Audits
 		out.YardsBegun, out.YardChunks, out.YardsEnded = b.YardsBegun, b.YardChunks, b.YardsEnded
+		out.GatesBegun, out.GatesOpened, out.GatesAnswered, out.GatesMetered, out.GatesEnded = b.GatesBegun, b.GatesOpened, b.GatesAnswered, b.GatesMetered, b.GatesEnded
 	}
 	j.calibBatch(side, b, &out)
 	j.last[side] = j.sideProgress(side, b.Progress)

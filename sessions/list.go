@@ -26,6 +26,7 @@ type Info struct {
 	Settings map[string]string // what the numbers depend on, by name
 	Progress Progress          // no rates, and not the variant
 	Yards    []*Yard           // measurements of KL divergence, without their chunks
+	Gates    []*GateRun        // runs of gates, without their answers
 	Writer   int               // process that writes it now, 0 where none does
 }
 
@@ -81,7 +82,7 @@ func Inspect(path string) (Info, error) {
 		if !alive {
 			l.st.interrupt()
 		}
-		info = Info{Meta: l.st.Meta, Tensors: len(l.st.Tensors), Variants: l.st.Variants, Settings: l.settings, Progress: l.st.Progress, Yards: l.st.Yards}
+		info = Info{Meta: l.st.Meta, Tensors: len(l.st.Tensors), Variants: l.st.Variants, Settings: l.settings, Progress: l.st.Progress, Yards: l.st.Yards, Gates: l.st.Gates}
 		info.Progress.Total = l.st.measurements()
 		err := c.QueryRowContext(ctx, "select count(*) filter (where not failed), count(*) filter (where failed) from taps").
 			Scan(&info.Progress.Done, &info.Progress.Failed)

@@ -23,6 +23,7 @@ type LiveFeed struct {
 	rec   *recorder
 	path  string
 	desk  *yardDesk
+	gates *gateDesk
 	ended chan struct{} // closed when the file is closed
 
 	calibMem int64 // that calibrating may take
@@ -36,7 +37,7 @@ var _ Runner = (*LiveFeed)(nil)
 
 // launch starts the goroutines of a run.
 func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
-	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), desk: newYardDesk(s.st.Yards), ended: make(chan struct{}), calibMem: o.calibMem}
+	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), desk: newYardDesk(s.st.Yards), gates: newGateDesk(s.st.Gates), ended: make(chan struct{}), calibMem: o.calibMem}
 	l.eng = newEngine(ctx, job, s.variants, s.st, o)
 	l.eng.opts, l.eng.session, l.eng.prepared = o.env(), s.file.path, s.prepared
 	l.rec = newRecorder(s.file, o.Clock, s.created, s.st, l.box, l.eng.stop)

@@ -157,12 +157,12 @@ func lastSeq(ctx context.Context, c *sql.Conn) (last int64, err error) {
 	return seqs[0], nil
 }
 
-// loadNotes reads all events but taps, and but scores where these are not wanted,
-// and returns the tensors events.
+// loadNotes reads all events but taps, and but scores and answers where these are not
+// wanted, and returns the tensors events.
 func (l *loaded) loadNotes(ctx context.Context, c *sql.Conn, path string, last int64, scores bool) (chunks []stored, err error) {
 	which := " where kind <> 'tap' and seq <= ? order by seq"
 	if !scores {
-		which = " where kind <> 'tap' and kind <> 'score' and seq <= ? order by seq"
+		which = " where kind <> 'tap' and kind <> 'score' and kind <> 'answer' and seq <= ? order by seq"
 	}
 	read := func(source string) error {
 		l.notes, chunks = nil, nil
@@ -267,9 +267,10 @@ func (l *loaded) finish(lastTap *Record) {
 	}
 	var book yardBook
 	var calibs calibBook
+	var runs gateBook
 	kept := l.notes[:0]
 	for _, n := range l.notes {
-		if n.Kind != EventVariant && !n.valid(len(st.Variants), len(st.Tensors)) || book.place(&n) != nil || calibs.place(&n, len(st.Tensors)) != nil {
+		if n.Kind != EventVariant && !n.valid(len(st.Variants), len(st.Tensors)) || book.place(&n) != nil || calibs.place(&n, len(st.Tensors)) != nil || runs.place(&n) != nil {
 			l.damage.add(n.Seq) // it names what there is not
 			continue
 		}
@@ -277,7 +278,8 @@ func (l *loaded) finish(lastTap *Record) {
 		e := &kept[len(kept)-1]
 		st.takeYard(e)
 		st.takeCalib(e)
-		if e.Kind != EventScore {
+		st.takeGates(e)
+		if e.Kind != EventScore && e.Kind != EventAnswer {
 			st.Log = append(st.Log, e.Event)
 		}
 		if e.recipe != nil {

@@ -52,8 +52,8 @@ func (m *Mailbox) Post(e Event) {
 	})
 }
 
-// post appends an event with what it says of exports, audits, measurements and
-// calibrations.
+// post appends an event with what it says of exports, audits, measurements, gates
+// and calibrations.
 func (m *Mailbox) post(e *stored) {
 	if e.setup != nil || e.chunk != nil || e.end != nil {
 		m.add(func() {
@@ -61,6 +61,15 @@ func (m *Mailbox) post(e *stored) {
 			m.rest.LastSeq, m.rest.LastUS = max(m.rest.LastSeq, e.Seq), max(m.rest.LastUS, e.AtUS)
 		})
 		if e.Kind == EventScore {
+			return // no line of the log
+		}
+	}
+	if e.gate != nil {
+		m.add(func() {
+			m.rest.takeGates(e)
+			m.rest.LastSeq, m.rest.LastUS = max(m.rest.LastSeq, e.Seq), max(m.rest.LastUS, e.AtUS)
+		})
+		if e.Kind == EventAnswer {
 			return // no line of the log
 		}
 	}

@@ -247,7 +247,8 @@ func (f *fold) add(e *stored) {
 	}
 	f.batch.takeYard(e)
 	f.batch.takeCalib(e)
-	if e.Kind != EventTap && e.Kind != EventTensors && e.Kind != EventScore {
+	f.batch.takeGates(e)
+	if e.Kind != EventTap && e.Kind != EventTensors && e.Kind != EventScore && e.Kind != EventAnswer {
 		f.batch.Events = append(f.batch.Events, e.Event)
 	}
 	f.batch.LastSeq, f.batch.LastUS = max(f.batch.LastSeq, e.Seq), max(f.batch.LastUS, e.AtUS)

@@ -258,6 +258,128 @@ create table assigned (
     primary key (variant, tensor)
 ) without rowid;
 
+create table gate_runs (
+    id         integer primary key,
+    seq        integer not null,
+    state      text    not null,
+    reason     text,
+    suite      text    not null,
+    path       text    not null,
+    sha256     text    not null,
+    probes     integer not null,
+    arms       integer not null,
+    answers    integer not null,
+    texts      text,
+    settings   text    not null,
+    kernel_set text    not null,
+    program    text    not null
+);
+
+create table arms (
+    run         integer not null,
+    id          integer not null,
+    label       text    not null,
+    spec        text    not null,
+    role        text    not null,
+    kind        text,
+    at          text,
+    model       text,
+    engine      text,
+    version     text,
+    effective   text,
+    content     text,
+    fingerprint text,
+    speculative integer,
+    max_tokens  integer,
+    primary key (run, id)
+) without rowid;
+
+create table probes (
+    run     integer not null,
+    id      integer not null,
+    name    text    not null,
+    family  text    not null,
+    about   text    not null,
+    grader  text    not null,
+    cases   integer not null,
+    passes  integer not null,
+    need    real    not null,
+    timed   integer not null,
+    primary key (run, id)
+) without rowid;
+
+create table cases (
+    run    integer not null,
+    probe  integer not null,
+    id     integer not null,
+    name   text    not null,
+    tokens integer,
+    depth  real,
+    primary key (run, probe, id)
+) without rowid;
+
+create table answers (
+    seq               integer primary key,
+    run               integer not null,
+    arm               integer not null,
+    probe             integer not null,
+    case_id           integer not null,
+    pass              integer not null,
+    replaced          integer not null,
+    passed            integer not null,
+    fault             text,
+    reason            text    not null,
+    error             text,
+    turns             integer not null,
+    finish            text,
+    prompt_tokens     integer,
+    completion_tokens integer,
+    cached_tokens     integer,
+    replacement       integer not null,
+    invalid           integer not null,
+    retries           integer not null,
+    first_seconds     real,
+    seconds           real    not null,
+    text              text
+);
+
+create index answers_key on answers (run, arm, probe, case_id, pass);
+
+create table meters (
+    run              integer not null,
+    arm              integer not null,
+    seq              integer not null,
+    seconds          real    not null,
+    tokens           integer not null,
+    tokens_per_s     real,
+    generated        integer,
+    steps            integer,
+    drafts           integer,
+    drafted          integer,
+    accepted         integer,
+    acceptance       real,
+    accepted_length  real,
+    cache_queries    integer,
+    cache_hits       integer,
+    positions        integer,
+    nll              real,
+    ppl              real,
+    median_rank      real,
+    kl_lower_bound   real,
+    top1             real,
+    primary key (run, arm)
+) without rowid;
+
+create table checks (
+    run     integer not null,
+    arm     integer not null,
+    id      integer not null,
+    name    text    not null,
+    state   text    not null,
+    message text    not null,
+    primary key (run, arm, id)
+) without rowid;
+
 create view v_taps as
     select v.name as variant_name, t.name as tensor_name, t.kind, t.layer, t.expert, t.projection, t.mtp,
            t.rows, t.cols, t.dtype, p.*
@@ -299,6 +421,20 @@ create view v_assigned as
     from assigned a join variants v on v.id = a.variant join tensors t on t.id = a.tensor
          left join recipe_groups g on g.variant = a.variant and g.id = a.group_id
          left join taps p on p.variant = a.variant and p.tensor = a.tensor;
+
+create view v_answers as
+    select r.suite, p.name as probe_name, p.family, c.name as case_name, c.tokens as context, c.depth, m.label as arm_name, m.role, a.*
+    from answers a join gate_runs r on r.id = a.run join probes p on p.run = a.run and p.id = a.probe
+         join cases c on c.run = a.run and c.probe = a.probe and c.id = a.case_id join arms m on m.run = a.run and m.id = a.arm
+    where not a.replaced;
+
+create view v_gates as
+    select run, suite, probe, probe_name, arm, arm_name, role, sum(passed) as passed, count(*) as answers,
+           (select p.cases * p.passes from probes p where p.run = a.run and p.id = a.probe) as of, sum(passed) * 1.0 / count(*) as share,
+           sum(fault is 'error') as erred, sum(fault is 'empty') as empty, sum(fault is 'truncated') as truncated, sum(fault is 'malformed') as malformed,
+           sum(replacement + invalid > 0) as broken, sum(replacement) as replacement, sum(completion_tokens) as tokens, sum(seconds) as seconds
+    from v_answers a
+    group by run, probe, arm;
 
 create view v_log as
     select l.seq, l.at_us / 1e6 as seconds, l.kind, v.name as variant_name, t.name as tensor_name, l.message

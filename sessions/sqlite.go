@@ -178,7 +178,11 @@ func (r *reader) open(ctx context.Context, path, options string) error {
 	if err := db.QueryRowContext(ctx, "select count(*) from sqlite_schema where name = 'events'").Scan(&n); err != nil {
 		_ = db.Close() // nothing was written
 		if damaged(err) {
-			return &FileError{r.path, "is damaged", err}
+			reason := "is damaged"
+			if r.missing != "" {
+				reason += ": " + r.missing
+			}
+			return &FileError{r.path, reason, err}
 		}
 		return &FileError{r.path, "open", err}
 	}

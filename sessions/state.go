@@ -98,6 +98,7 @@ const (
 	EventCalibEnd  EventKind = "calibend"
 	EventPlan      EventKind = "plan"   // the variant before it follows a recipe: its plan
 	EventGates     EventKind = "gates"  // a run of gates began: its setup
+	EventArm       EventKind = "arm"    // an arm of it was opened: who answers
 	EventAnswer    EventKind = "answer" // one answer to a probe, with its verdict
 	EventMeter     EventKind = "meter"  // an arm of a run is done: who it was, what it counted
 	EventGatesEnd  EventKind = "gatesend"
@@ -196,6 +197,7 @@ type Batch struct {
 	CalibsEnded     []CalibEnded
 	Recipes         []*RecipeRun // that variants follow, in order
 	GatesBegun      []GatesBegun
+	GatesOpened     []GatesOpened
 	GatesAnswered   []GatesAnswered // in order, none lost
 	GatesMetered    []GatesMetered
 	GatesEnded      []GatesEnded
@@ -226,6 +228,7 @@ func (s *State) Apply(b Batch) {
 	s.Recipes = append(s.Recipes, b.Recipes...)
 	s.applyYards(b)
 	s.applyCalibrations(b)
+	s.applyGates(b)
 	s.Progress = b.Progress
 	s.LastSeq = max(s.LastSeq, b.LastSeq)
 	s.LastUS = max(s.LastUS, b.LastUS)
@@ -238,6 +241,7 @@ func (s *State) Clone() *State {
 	c.Log = slices.Clone(s.Log)
 	c.Exports, c.Audits, c.Yards = slices.Clone(s.Exports), slices.Clone(s.Audits), cloneYards(s.Yards)
 	c.Calibrations, c.Recipes = cloneCalibrations(s.Calibrations), slices.Clone(s.Recipes)
+	c.Gates = cloneGates(s.Gates)
 	c.Records = make([][]Record, len(s.Records))
 	for i, r := range s.Records {
 		c.Records[i] = slices.Clone(r)

@@ -220,10 +220,11 @@ func (f *file) ready(ctx context.Context) error {
 	}
 	const query = `select (select coalesce(max(seq), 0) from events) = max(
 		(select coalesce(max(seq), 0) from log), (select coalesce(max(seq), 0) from taps), (select coalesce(max(seq), 0) from scores),
+		(select coalesce(max(seq), 0) from answers),
 		(select coalesce(max(seq), 0) from events where kind = 'tensors'))
 		and (select count(*) from taps where not failed) = (select count(*) from (select distinct variant, tensor from events where kind = 'tap'))
 		and (select count(*) from variants) = (select count(*) from events where kind = 'variant')
-		and (select count(*) from log) = (select count(*) from events where kind not in ('tap', 'tensors', 'score'))
+		and (select count(*) from log) = (select count(*) from events where kind not in ('tap', 'tensors', 'score', 'answer'))
 		and (select count(*) from yards) = (select count(*) from events where kind = 'yard')
 		and (select count(distinct seq) from scores) = (select count(*) from events where kind = 'score')
 		and (select count(*) from scores) = (select coalesce(sum(n), 0) from (select (select count(*) from candidates c where c.yard = s.yard) as n from (select distinct yard, seq from scores) s))
@@ -234,6 +235,12 @@ func (f *file) ready(ctx context.Context) error {
 		and (select count(*) from recipes) = (select count(*) from events where kind = 'plan')
 		and (select count(*) from recipe_groups) = (select coalesce(sum(groups), 0) from recipes)
 		and (select count(*) from assigned) = (select count(*) from recipes) * (select value from session where key = 'tensors')
+		and (select count(*) from gate_runs) = (select count(*) from events where kind = 'gates')
+		and (select count(*) from arms) = (select coalesce(sum(arms), 0) from gate_runs)
+		and (select count(*) from probes) = (select coalesce(sum(probes), 0) from gate_runs)
+		and (select count(*) from cases) = (select coalesce(sum(cases), 0) from probes)
+		and (select count(*) from answers) = (select count(*) from events where kind = 'answer')
+		and (select count(*) from answers where not replaced) = (select count(*) from (select distinct run, arm, probe, case_id, pass from answers))
 		and (select count(*) from findings) = (select count(*) from events where kind = 'finding')
 		and (select count(*) from tensors) = (select value from session where key = 'tensors')`
 	var same sql.NullBool

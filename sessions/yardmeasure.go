@@ -90,7 +90,7 @@ func (r *MeasureRequest) parties(ctx context.Context, session string, meta *meta
 
 // Measure implements Measurer. The session is written to while it goes on: another
 // writer is a *BusyError.
-func (s *savedFeed) Measure(ctx context.Context, r MeasureRequest) (err error) {
+func (s *savedFeed) Measure(ctx context.Context, r MeasureRequest) error {
 	release, err := s.desk.take(s.path)
 	if err != nil {
 		return err
@@ -99,25 +99,40 @@ func (s *savedFeed) Measure(ctx context.Context, r MeasureRequest) (err error) {
 	if s.meta.Part != nil {
 		return errOfPart(s.path)
 	}
+	return s.writing(ctx, func(ctx context.Context, rec *recorder) error {
+		r.Program = cmp.Or(r.Program, s.meta.Program)
+		p, err := r.parties(ctx, s.path, &s.meta)
+		if err != nil {
+			return err
+		}
+		err = s.desk.run(ctx, r, p, rec.post, func(ctx context.Context) error { return ctx.Err() })
+		return errors.Join(err, p.close())
+	})
+}
+
+// writing opens the session for writing while f goes on, and tells of it what f
+// posts.
+func (s *savedFeed) writing(ctx context.Context, f func(context.Context, *recorder) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f, l, err := s.reopen(ctx)
+	file, l, err := s.reopen(ctx)
 	if err != nil {
 		return err
 	}
 	var failure error // of writing
 	l.st.interrupt()
 	s.desk.know(l.st.Yards)
+	s.gates.know(l.st.Gates)
 	if l.st.LastSeq != s.lastSeq.Load() { // another process wrote meanwhile
 		s.box.reset(l.st.Clone())
 	}
-	rec := newRecorder(f, realClock{}, l.meta.CreatedUnixMS, l.st, s.box, func(err error) {
+	rec := newRecorder(file, realClock{}, l.meta.CreatedUnixMS, l.st, s.box, func(err error) {
 		failure = err
 		cancel()
 	})
 	go rec.run()
 	defer func() {
-		gone := f.present()
+		gone := file.present()
 		closed := rec.stop() // after which failure is settled
 		s.lastSeq.Store(rec.seq)
 		switch {
@@ -127,13 +142,7 @@ func (s *savedFeed) Measure(ctx context.Context, r MeasureRequest) (err error) {
 			err = errors.Join(gone, closed)
 		}
 	}()
-	r.Program = cmp.Or(r.Program, s.meta.Program)
-	p, err := r.parties(ctx, s.path, &s.meta)
-	if err != nil {
-		return err
-	}
-	err = s.desk.run(ctx, r, p, rec.post, func(ctx context.Context) error { return ctx.Err() })
-	return errors.Join(err, p.close())
+	return f(ctx, rec)
 }
 
 // reopen opens the session for writing, and reads what it holds now.

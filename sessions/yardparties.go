@@ -44,22 +44,9 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 			err = errors.Join(err, p.close())
 		}
 	}()
-	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4, Recover: !r.AsStored, Layout: r.Layout, Export: newestExport}
-	o.Calibrate = p.calibrate(r)
-	o.Digest = func(ctx context.Context, path string) (string, error) { return yardstick.Digest(ctx, r.Cache, path) }
-	o.Recipe = func(name string) (string, bool) {
-		i := slices.IndexFunc(r.recipes, func(s RecipeSource) bool { return s.Name == name })
-		if i < 0 {
-			return "", false
-		}
-		return r.recipes[i].Text, true
-	}
-	if p.ref, err = candidate.Open(ctx, path, o); err != nil {
+	o := p.candidateOptions(r)
+	if err := p.openReference(ctx, path, identity, o); err != nil {
 		return p, err
-	}
-	p.opened = append(p.opened, p.ref)
-	if identity != "" && p.ref.Identity != identity {
-		return p, fmt.Errorf("%s is another checkpoint than the session's (identity %.12s, not %.12s)", path, p.ref.Identity, identity)
 	}
 	if len(r.Candidates) == 0 {
 		return p, errors.New("no candidate is named")
@@ -89,6 +76,35 @@ func (r *MeasureRequest) open(ctx context.Context, path, identity string) (p *pa
 	}
 	p.setup, err = yardstick.NewSetup(p.ref, p.candidates, p.corpora, p.options)
 	return p, err
+}
+
+// candidateOptions are how candidates are opened.
+func (p *parties) candidateOptions(r *MeasureRequest) candidate.Options {
+	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4, Recover: !r.AsStored, Layout: r.Layout, Export: newestExport}
+	o.Calibrate = p.calibrate(r)
+	o.Digest = func(ctx context.Context, path string) (string, error) { return yardstick.Digest(ctx, r.Cache, path) }
+	o.Recipe = func(name string) (string, bool) {
+		i := slices.IndexFunc(r.recipes, func(s RecipeSource) bool { return s.Name == name })
+		if i < 0 {
+			return "", false
+		}
+		return r.recipes[i].Text, true
+	}
+	return o
+}
+
+// openReference opens the reference, which must have an identity; "" for any.
+func (p *parties) openReference(ctx context.Context, path, identity string, o candidate.Options) (err error) {
+	ref, err := candidate.Open(ctx, path, o)
+	if err != nil {
+		return err
+	}
+	if identity != "" && ref.Identity != identity {
+		err := fmt.Errorf("%s is another checkpoint than the session's (identity %.12s, not %.12s)", path, ref.Identity, identity)
+		return errors.Join(err, ref.Close())
+	}
+	p.ref, p.opened = ref, append(p.opened, ref)
+	return nil
 }
 
 // read loads the texts, and refuses ones that share too much before anything is
