@@ -24,6 +24,9 @@ type made struct {
 	budget  *budget
 
 	mu sync.Mutex // of what jobs keep
+
+	firsts map[model.Place]model.Place // of a fault: whose second-level scale is taken; nil elsewhere
+	scales *firsts
 }
 
 // budget is what codes of all variants of one reference may take in memory.

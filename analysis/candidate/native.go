@@ -54,6 +54,9 @@ func (n *native) Weight(ctx context.Context, p model.Place) (model.Weight, error
 
 // coded is what was read of rows of a module.
 func (x *opened) coded(m *layout.Module, s *layout.Stored, rows int) (*coded, error) {
+	if v, ok := x.firsts[m]; ok {
+		s.Global = v
+	}
 	if m.OwnPanels() {
 		return &coded{set: x.set, rows: rows, cols: m.Cols, step: 1, codes: s.Codes, scales: s.Scales, mins: s.Mins, own: m, stored: s}, nil
 	}

@@ -88,6 +88,7 @@ type opened struct {
 	spec    *model.Spec
 	layout  *layout.Layout
 	modules map[model.Place]modulePart
+	firsts  map[*layout.Module]float32 // of a fault: second-level scales that are taken for a module's own
 }
 
 // modulePart is a quantized module, or the rows of a fused one that are gate or

@@ -43,6 +43,9 @@ func (o *overlay) Weight(ctx context.Context, p model.Place) (model.Weight, erro
 	} else {
 		c, err = o.m.code(ctx, o.raw, j, o.room)
 	}
+	if err == nil && o.m.firsts != nil {
+		c, err = o.m.first(ctx, o.raw, p, c)
+	}
 	if err != nil {
 		return model.Weight{}, err
 	}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -137,7 +138,7 @@ func New(ctx context.Context, c *candidate.Candidate, o Options) (*Engine, error
 	if err := o.check(c); err != nil {
 		return nil, err
 	}
-	e := &Engine{c: c, o: o, tok: c.Tokenizer, effective: c.Effective, content: c.Content, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	e := &Engine{c: c, o: o, tok: c.Tokenizer, effective: c.Effective, content: cmp.Or(c.Content, c.Identity), ended: make(chan struct{}), wake: make(chan struct{}, 1)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.open(ctx); err != nil {
 		e.cancel()
@@ -179,7 +180,15 @@ func (e *Engine) open(ctx context.Context) error {
 // source is a source of the candidate's weights, with the fault where it is one of
 // the weights.
 func (e *Engine) source(ctx context.Context) (model.Source, error) {
-	return e.c.Source()
+	if e.o.Fault != FusedScale {
+		return e.c.Source()
+	}
+	f, err := candidate.FusedScale(ctx, e.c)
+	if err != nil {
+		return nil, fmt.Errorf("local: fault %s: %w", FusedScale, err)
+	}
+	e.effective, e.content = f.Effective, f.Content
+	return f.Source()
 }
 
 // wholeModule wants all tensors of the MTP layer, which opening a candidate does
@@ -201,9 +210,6 @@ func (e *Engine) Identity(context.Context) (chat.Identity, error) {
 		Settings: map[string]string{
 			"kernel_set": e.o.Set.Name, "threads": fmt.Sprint(e.o.Threads), "slots": fmt.Sprint(e.o.Slots), "prefix_cache": "off", "activations": "f32",
 		},
-	}
-	if id.Content == "" {
-		id.Content = e.c.Identity
 	}
 	if e.o.PrefixCache {
 		id.Settings["prefix_cache"] = "on"
