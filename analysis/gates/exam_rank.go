@@ -36,11 +36,16 @@ const rankText = "The road to the village goes over a hill and then down to the 
 
 // resentPrompts are begun texts, each with the temperature at which it goes on: the
 // likeliest tokens, and ones that are not.
-func resentPrompts() map[float64]string {
-	return map[float64]string{
-		0: "In the beginning there was a small house near the sea, and in it",
-		1: "The old man took the letter, read it twice and said to his son that",
+func resentPrompts() []begun {
+	return []begun{
+		{"In the beginning there was a small house near the sea, and in it", 0},
+		{"The old man took the letter, read it twice and said to his son that", 1},
 	}
+}
+
+type begun struct {
+	text        string
+	temperature float64
 }
 
 // rank looks whether log probabilities can be right: those of a fixed text, and
@@ -63,8 +68,8 @@ func (e *exam) rank(ctx context.Context) error {
 	}
 	state, text := p.judge()
 	var sums resent
-	for _, temperature := range []float64{0, 1} {
-		stop, err := e.resend(ctx, resentPrompts()[temperature], temperature, &sums)
+	for _, p := range resentPrompts() {
+		stop, err := e.resend(ctx, p, &sums)
 		if stop != nil {
 			return stop
 		}
@@ -107,16 +112,16 @@ func mean(v []float64) float64 {
 type resent struct{ own, shifted []float64 }
 
 // resend has a text made and asks for it as a prompt.
-func (e *exam) resend(ctx context.Context, prompt string, temperature float64, sums *resent) (stop, err error) {
+func (e *exam) resend(ctx context.Context, p begun, sums *resent) (stop, err error) {
 	seed := uint64(1)
-	made, err, stop := e.once(ctx, chat.Request{Prompt: prompt, MaxTokens: resentTokens, Temperature: temperature, Seed: &seed, Logprobs: 1})
+	made, err, stop := e.once(ctx, chat.Request{Prompt: p.text, MaxTokens: resentTokens, Temperature: p.temperature, Seed: &seed, Logprobs: 1})
 	if err != nil || stop != nil {
 		return stop, err
 	}
 	if len(made.Tokens) == 0 || made.PromptTokens < 0 {
 		return nil, errors.New("it does not tell them, or how many tokens the prompt had")
 	}
-	again, err, stop := e.once(ctx, e.whole(ctx, prompt, &made))
+	again, err, stop := e.once(ctx, e.whole(ctx, p.text, &made))
 	if err != nil || stop != nil {
 		return stop, err
 	}
