@@ -2,7 +2,9 @@
 // and text completions, whole or streamed, tools, log probabilities, models, tokenize,
 // and counters under vLLM's names.
 //
-// Promises: it listens on the loopback unless told otherwise; a bad request gets an
-// error in OpenAI's form and never ends the server; bodies are bounded; a client that
-// goes away ends its answer; ending the server lets answers end first, for a while.
+// Promises: a bad request gets an error in OpenAI's form and never ends the server; a
+// parameter that would change an answer is honoured or refused by its name, never
+// ignored; bodies, headers and waits are bounded; a client that goes away, or does not
+// read, ends its answer and no other's; ending the server lets answers end first, for
+// a while.
 package serve
