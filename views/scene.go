@@ -24,6 +24,7 @@ type Scene struct {
 	Detail  *Detail // of the tensor under the cursor; nil until it is there
 	Audits  AuditWork
 	KL      KLWork
+	Gates   GatesWork
 	Version uint64
 
 	trades   trades                 // of the state's calibrations

@@ -1,0 +1,299 @@
+package views
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"quantscope/analysis/gates"
+)
+
+// gatesCheckOrder is the order of checks by what became of them.
+var gatesCheckOrder = []gates.CheckState{gates.CheckFailed, gates.CheckUnknown, gates.CheckPassed, gates.CheckIdle}
+
+// gatesCheckSigns are their signs and words.
+var gatesCheckSigns = map[gates.CheckState][2]string{
+	gates.CheckFailed: {"✗", "fails"}, gates.CheckUnknown: {"?", "not told"}, gates.CheckPassed: {"✓", "holds"}, gates.CheckIdle: {"·", "nothing to check"},
+}
+
+// gatesCheckNames say what a check is of.
+var gatesCheckNames = map[string]string{
+	gates.CheckNonce: "fresh nonce", gates.CheckCached: "cached timings", gates.CheckPlacebo: "placebo", gates.CheckAgain: "baseline again",
+	gates.CheckChanged: "the change landed", gates.CheckRank: "rank of the true token", gates.CheckMatchedK: "same k", gates.CheckAcceptance: "acceptance",
+	gates.CheckCap: "cap on tokens", gates.CheckEmpty: "empty outputs", gates.CheckDeterminism: "determinism", gates.CheckModel: "model that answers",
+	gates.CheckSpeed: "counts agree",
+}
+
+// gatesFailNames say why gates are shut.
+var gatesFailNames = map[gates.FailKind]string{
+	gates.FailNeed: "too few", gates.FailRegression: "worse", gates.FailCheck: "not to be believed", gates.FailError: "no answer",
+}
+
+// gatesCheck is one item of the honesty list: a check, or a reason for which the
+// gates are shut.
+type gatesCheck struct {
+	check *gates.Check
+	fail  *gates.Fail
+}
+
+// checkItems are the checks, those that failed first, and behind them why the gates
+// are shut beside that.
+func (p *Gates) checkItems() []gatesCheck {
+	r := p.index.report
+	if r == nil {
+		return nil
+	}
+	var out []gatesCheck
+	for _, state := range gatesCheckOrder {
+		for i := range r.Checks {
+			if r.Checks[i].State == state || state == gates.CheckIdle && !slices.Contains(gatesCheckOrder, r.Checks[i].State) {
+				out = append(out, gatesCheck{check: &r.Checks[i]})
+			}
+		}
+	}
+	for i := range r.Fails {
+		if r.Fails[i].Kind != gates.FailCheck {
+			out = append(out, gatesCheck{fail: &r.Fails[i]})
+		}
+	}
+	return out
+}
+
+// checkCounts is how many checks are in each state.
+func checkCounts(r *gates.Report) map[gates.CheckState]int {
+	out := map[gates.CheckState]int{}
+	for i := range r.Checks {
+		out[r.Checks[i].State]++
+	}
+	return out
+}
+
+// checksWords is the counts in words: 1 fails · 7 hold · 2 not told.
+func checksWords(r *gates.Report) string {
+	n := checkCounts(r)
+	text := ""
+	add := func(k int, one, many string) {
+		if k == 0 {
+			return
+		}
+		if text != "" {
+			text += " · "
+		}
+		if k == 1 {
+			text += "1 " + one
+		} else {
+			text += thousands(k) + " " + many
+		}
+	}
+	add(n[gates.CheckFailed], "fails", "fail")
+	add(n[gates.CheckPassed], "holds", "hold")
+	add(n[gates.CheckUnknown], "not told", "not told")
+	add(n[gates.CheckIdle], "idle", "idle")
+	if text == "" {
+		text = "none was made yet"
+	}
+	return text
+}
+
+// words of an item: its sign, its name, whom it is about, and what it says.
+func (p *Gates) checkWords(c gatesCheck) (sign string, style lipgloss.Style, name, message string, loud bool) {
+	th := p.scene.Theme
+	s := p.book.run.Setup
+	arm := func(i int) string {
+		if i >= 0 && i < len(s.Arms) {
+			return " " + Clean(s.Arms[i].Label)
+		}
+		return ""
+	}
+	if f := c.fail; f != nil {
+		name := gatesFailNames[f.Kind]
+		if name == "" {
+			name = Clean(string(f.Kind))
+		}
+		return "▪", th.Bad, name, steady(f.Message), false
+	}
+	k := c.check
+	name = gatesCheckNames[k.ID]
+	if name == "" {
+		name = Clean(k.ID)
+	}
+	signs, known := gatesCheckSigns[k.State]
+	if !known {
+		signs[0] = "·"
+	}
+	switch k.State {
+	case gates.CheckFailed:
+		style, loud = th.Bad, true
+	case gates.CheckUnknown:
+		style, loud = th.Warn, true
+	case gates.CheckPassed:
+		style = th.Good
+	default:
+		style = th.Dim
+	}
+	return signs[0], style, name + arm(k.Arm), steady(k.Message), loud
+}
+
+// checkItem is an item in lines of w cells: what holds takes one line unless all is
+// asked for.
+func (p *Gates) checkItem(c gatesCheck, w int, whole, here bool) []string {
+	th := p.scene.Theme
+	sign, style, name, message, loud := p.checkWords(c)
+	nameStyle := th.Text
+	if here {
+		nameStyle = th.Title
+	}
+	lead := "  "
+	if here {
+		lead = th.Accent.Render("▸") + " "
+		if p.focus != gatesChecks {
+			lead = "  "
+			nameStyle = th.Text
+		}
+	}
+	first := lead + style.Render(sign) + " " + nameStyle.Render(name)
+	text := th.Dim
+	if loud {
+		text = th.Text
+	}
+	if !loud && !whole {
+		return []string{Truncate(first+text.Render("  "+message), w)}
+	}
+	out := []string{Truncate(first, w)}
+	if Width(first)+2+Width(message) <= w {
+		out[0] = first + text.Render("  "+message)
+		return out
+	}
+	const indent = 4
+	for _, line := range wrapped(text, message, max(w-indent, 1)) {
+		out = append(out, spaces(indent)+line)
+	}
+	return out
+}
+
+// checkLines are all items in lines of w cells.
+func (p *Gates) checkLines(w int, whole bool) []string {
+	var out []string
+	for i, c := range p.checkItems() {
+		out = append(out, p.checkItem(c, w, whole, i == p.checks.selected)...)
+	}
+	return out
+}
+
+// checkSpans is which item each of the lines belongs to.
+func (p *Gates) checkSpans(w int, whole bool) (lines []string, of []int) {
+	for i, c := range p.checkItems() {
+		for _, line := range p.checkItem(c, w, whole, i == p.checks.selected) {
+			lines, of = append(lines, line), append(of, i)
+		}
+	}
+	return lines, of
+}
+
+// seenChecks is the part of the list that h lines show, so that the selected item is
+// in it.
+func (p *Gates) seenChecks(w, h int) (lines []string, of []int, left int) {
+	lines, of = p.checkSpans(w, true)
+	if len(lines) > h {
+		lines, of = p.checkSpans(w, false)
+	}
+	if h <= 0 || len(lines) <= h {
+		return lines, of, 0
+	}
+	room := max(h-1, 1)
+	from := 0
+	if p.focus == gatesChecks {
+		first := slices.Index(of, p.checks.selected)
+		last := first
+		for last >= 0 && last < len(of) && of[last] == p.checks.selected {
+			last++
+		}
+		from = max(min(max(last-room, 0), first), 0)
+	}
+	to := min(from+room, len(lines))
+	return lines[from:to], of[from:to], len(lines) - to
+}
+
+// drawChecks is the honesty of the measurement: what can be believed of the table.
+func (p *Gates) drawChecks(w, h int) string {
+	th, r := p.scene.Theme, p.index.report
+	title := p.partTitle(gatesChecks, "honesty")
+	if r == nil {
+		return Block([]string{title, th.Dim.Render(Truncate("the checks are being computed "+ellipsis, w))}, w, h)
+	}
+	title += th.Dim.Render(fitting(w-8, "  of the measurement: "+checksWords(r), "  "+checksWords(r), ""))
+	lines, _, left := p.seenChecks(w, h-1)
+	if len(lines) == 0 {
+		lines = []string{th.Dim.Render(Truncate("  no check was made yet", w))}
+	}
+	if left > 0 {
+		lines = append(slices.Clone(lines), th.Dim.Render("  "+moreText(left)))
+	}
+	return Block(append([]string{title}, lines...), w, h)
+}
+
+// checkAt is the item at a place.
+func (p *Gates) checkAt(r rect, x, y int) (int, bool) {
+	if !r.has(x, y) {
+		return 0, false
+	}
+	_, of, _ := p.seenChecks(r.w, r.h-1)
+	if i := y - r.y - 1; i >= 0 && i < len(of) {
+		return of[i], true
+	}
+	return 0, false
+}
+
+// checkFull is all that is known of the selected item.
+func (p *Gates) checkFull(w int) []string {
+	th := p.scene.Theme
+	items := p.checkItems()
+	if p.checks.selected >= len(items) {
+		return nil
+	}
+	c := items[p.checks.selected]
+	sign, style, name, message, _ := p.checkWords(c)
+	lines := []string{style.Render(sign) + " " + th.Title.Render(Truncate(name, w-2))}
+	if c.check != nil {
+		if words := gatesCheckSigns[c.check.State][1]; words != "" {
+			lines = append(lines, th.Dim.Render(words))
+		}
+	}
+	lines = append(append(lines, ""), wrapped(th.Text, message, w)...)
+	if c.check == nil || len(c.check.Figures) == 0 {
+		return lines
+	}
+	var keys []string
+	for k := range c.check.Figures {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	wide := 0
+	for _, k := range keys {
+		wide = max(wide, Width(steady(k)))
+	}
+	lines = append(lines, "")
+	for _, k := range keys {
+		lines = append(lines, Truncate(th.Dim.Render(Fit(steady(k), min(wide, w/2)))+"  "+th.Text.Render(gatesFigure(c.check.Figures[k])), w))
+	}
+	return lines
+}
+
+// gatesFigure writes a figure of a check: whole numbers as they are.
+func gatesFigure(v float64) string {
+	if isNumber(v) && v == float64(int64(v)) && v < 1e15 && v > -1e15 {
+		return minus(thousands(int64(v)))
+	}
+	return minus(strconv.FormatFloat(v, 'g', 4, 64))
+}
+
+// shutWords says in one line whether the gates are open.
+func (p *Gates) shutWords(r *gates.Report) (text string, shut bool) {
+	n := len(r.Fails)
+	if n == 0 {
+		return "the gates are open: nothing fails", false
+	}
+	return fmt.Sprintf("the gates are shut, %s: %s", plural(n, "reason"), steady(r.Fails[0].Message)), true
+}
