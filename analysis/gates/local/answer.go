@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,22 +143,9 @@ func (e *Engine) prepare(r chat.Request) (*answer, error) {
 	if err := e.checkRequest(&r); err != nil {
 		return nil, err
 	}
-	switch {
-	case r.Messages != nil:
-		text, err := e.Render(r.Messages, r.Tools, r.TemplateArgs)
-		if err != nil {
-			return nil, &chat.Error{At: e.c.Path, Kind: chat.Refused, Reason: "the messages have no prompt", Err: err}
-		}
-		a.prompt = e.tok.Encode(text, false)
-	case r.Tokens != nil:
-		a.prompt = slices.Clone(r.Tokens)
-		for i, id := range r.Tokens {
-			if id < 0 || int(id) >= e.c.Arch.Vocab {
-				return nil, e.refused("token %d at position %d is outside the vocabulary of %d", id, i, e.c.Arch.Vocab)
-			}
-		}
-	default:
-		a.prompt = e.tok.Encode(r.Prompt, true)
+	var err error
+	if a.prompt, err = e.PromptIDs(r); err != nil {
+		return nil, err
 	}
 	n := len(a.prompt)
 	switch {
