@@ -3,7 +3,7 @@ package stats
 import "math"
 
 // maxExactPairs is how many pairs power is enumerated for; beyond it the normal
-// approximation is within a hundredth of it.
+// approximation is within three hundredths of it, which the exact test is more cautious.
 const maxExactPairs = 4000
 
 // McNemarPower is the probability that McNemar's exact test on n pairs says at the
