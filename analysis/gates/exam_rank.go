@@ -14,10 +14,10 @@ import (
 
 // Bounds of log probabilities that can be right.
 const (
-	// worstMedianRank: of the true next token of plain English. A language model has
-	// it among the first few; log probabilities of another place in the text, or of
-	// another text, have it among hundreds.
-	worstMedianRank = 32
+	// worstMedianRank: of the true next token. A language model has it first in most
+	// places of rankText (the embedded one, of 1,024 tokens, has the median 1); log
+	// probabilities of the place before or after have it among hundreds (142 and 234).
+	worstMedianRank = 16
 	// resentNats: mean distance between the log probabilities of tokens as they were
 	// made and as the same text has them as a prompt. Only rounding lies between the
 	// two ways; see roundingNats, which is of the largest.
@@ -28,11 +28,13 @@ const (
 	resentTokens  = 32
 )
 
-// rankText is what prompt log probabilities are asked for.
-const rankText = "The road to the village goes over a hill and then down to the river. In the morning the farmers take their " +
-	"animals along it to the market, and in the evening they come back with bread, salt and oil. When the rain is " +
-	"heavy the bridge cannot be used, and the people have to wait on the other side until the water falls again. " +
-	"Nobody in the village remembers a year in which this did not happen at least once."
+// rankText is what prompt log probabilities are asked for: the beginning of the
+// Universal Declaration of Human Rights, which every language model has read.
+const rankText = "All human beings are born free and equal in dignity and rights. They are endowed with reason and " +
+	"conscience and should act towards one another in a spirit of brotherhood. Everyone is entitled to all the rights " +
+	"and freedoms set forth in this Declaration, without distinction of any kind, such as race, colour, sex, language, " +
+	"religion, political or other opinion, national or social origin, property, birth or other status. Everyone has " +
+	"the right to life, liberty and security of person."
 
 // resentPrompts are begun texts, each with the temperature at which it goes on: the
 // likeliest tokens, and ones that are not.
@@ -240,9 +242,9 @@ func (p *places) judge() (CheckState, string) {
 	case math.IsNaN(p.median):
 		return CheckUnknown, fmt.Sprintf("ranks of the %d tokens of a prompt are not told", p.n)
 	case p.median > worstMedianRank:
-		return CheckFailed, fmt.Sprintf("the true next token has the median rank %g on %d tokens of plain English, beyond %d: log probabilities are not of this text", p.median, p.n, worstMedianRank)
+		return CheckFailed, fmt.Sprintf("the true next token has the median rank %g on %d tokens of a well-known text, beyond %d: log probabilities are not of this text", p.median, p.n, worstMedianRank)
 	case p.least && p.own < 0.5:
-		return CheckFailed, fmt.Sprintf("the true next token is among the likeliest told in only %.0f %% of %d tokens of plain English: log probabilities are not of this text", 100*p.own, p.n)
+		return CheckFailed, fmt.Sprintf("the true next token is among the likeliest told in only %.0f %% of %d tokens of a well-known text: log probabilities are not of this text", 100*p.own, p.n)
 	}
-	return CheckPassed, fmt.Sprintf("the true next token has the median rank %s on %d tokens of plain English", strings.TrimSuffix(fmt.Sprintf("%.1f", p.median), ".0"), p.n)
+	return CheckPassed, fmt.Sprintf("the true next token has the median rank %s on %d tokens of a well-known text", strings.TrimSuffix(fmt.Sprintf("%.1f", p.median), ".0"), p.n)
 }
