@@ -127,28 +127,16 @@ func (a *asking) close() {
 	a.all.Wait()
 }
 
-// room is how many tokens there may be beside a prompt, and how many the prompt has.
-func (s *Server) room(ctx context.Context, r *chat.Request) (ids []int32, room int, e *apiError) {
-	who, err := s.identity(ctx)
+// room is the prompt of a request, and how many tokens there may be beside it.
+func (s *Server) room(r *chat.Request) (ids []int32, room int, e *apiError) {
+	ids, err := s.engine.PromptIDs(*r)
 	if err != nil {
 		return nil, 0, asError(err)
-	}
-	ids = r.Tokens
-	text := r.Prompt
-	if r.Messages != nil {
-		if text, err = s.engine.Render(r.Messages, r.Tools, r.TemplateArgs); err != nil {
-			return nil, 0, bad("messages", "the chat template does not take them: %s", oneLine(err.Error()))
-		}
-	}
-	if ids == nil {
-		if ids, err = s.engine.Tokenize(ctx, text); err != nil {
-			return nil, 0, asError(err)
-		}
 	}
 	if len(ids) == 0 {
 		return nil, 0, bad("", "the prompt has no tokens")
 	}
-	return ids, who.MaxTokens - len(ids), nil
+	return ids, s.engine.Fits() - len(ids), nil
 }
 
 // newID is a name for an answer or a call.

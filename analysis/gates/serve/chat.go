@@ -126,8 +126,9 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) *apiErr
 	if err != nil {
 		return err
 	}
-	ids, room, err := s.room(r.Context(), &q.Request)
+	ids, room, err := s.room(&q.Request)
 	if err != nil {
+		err.Param = "messages"
 		return err
 	}
 	if q.MaxTokens = q.max; q.max < 0 {

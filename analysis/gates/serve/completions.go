@@ -16,7 +16,8 @@ type textRequest struct {
 	common
 	prompts  []chat.Request // each with Prompt or Tokens
 	echo     bool
-	logprobs int // of so many of the likeliest beside the tokens' own; -1: none
+	bare     bool // nothing is put around texts that the tokenizer would put there
+	logprobs int  // of so many of the likeliest beside the tokens' own; -1: none
 }
 
 // textRequest takes all parameters, and refuses those that are not done.
@@ -27,7 +28,7 @@ func (b *body) textRequest() (*textRequest, *apiError) {
 	if n, ok := b.whole("logprobs", 0, maxTop); ok {
 		q.logprobs = n
 	}
-	_ = b.flag("add_special_tokens", true) // see Server.special
+	q.bare = !b.flag("add_special_tokens", true)
 	switch {
 	case len(q.prompts)*q.n > maxChoices:
 		b.fail(bad("n", "%d prompts with %d answers each are too many: at most %d in all", len(q.prompts), q.n, maxChoices))
@@ -159,7 +160,14 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) *apiError {
 func (s *Server) textPrompt(r *http.Request, q *textRequest, prompt chat.Request) (chat.Request, []int32, *apiError) {
 	one := q.Request
 	one.Prompt, one.Tokens = prompt.Prompt, prompt.Tokens
-	ids, room, err := s.room(r.Context(), &one)
+	if q.bare && prompt.Tokens == nil {
+		ids, err := s.engine.Tokenize(r.Context(), prompt.Prompt)
+		if err != nil {
+			return one, nil, asError(err)
+		}
+		one.Prompt, one.Tokens = "", ids
+	}
+	ids, room, err := s.room(&one)
 	if err != nil {
 		err.Param = "prompt"
 		return one, nil, err

@@ -39,16 +39,25 @@ func newFake() *fake {
 	}
 }
 
-func (f *fake) Render(messages []chat.Message, tools []chat.Tool, args map[string]any) (string, error) {
-	var b strings.Builder
-	for _, m := range messages {
-		if m.Content == "untemplated" {
-			return "", errors.New("no such\nrole")
+// PromptIDs puts a ^ before texts, as a tokenizer that begins them does.
+func (f *fake) PromptIDs(r chat.Request) ([]int32, error) {
+	text := "^" + r.Prompt
+	switch {
+	case r.Messages != nil:
+		text = ""
+		for _, m := range r.Messages {
+			if m.Content == "untemplated" {
+				return nil, &chat.Error{At: "demo", Kind: chat.Refused, Reason: "the messages have no prompt", Err: errors.New("no such\nrole")}
+			}
+			text += fmt.Sprintf("<%s>%s", m.Role, m.Content)
 		}
-		fmt.Fprintf(&b, "<%s>%s", m.Role, m.Content)
+	case r.Tokens != nil:
+		return r.Tokens, nil
 	}
-	return b.String(), nil
+	return f.Tokenize(context.Background(), text)
 }
+
+func (f *fake) Fits() int { return 4096 }
 
 func (f *fake) Tokenize(_ context.Context, text string) (ids []int32, err error) {
 	for _, r := range text {
@@ -93,13 +102,11 @@ func (f *fake) Ask(ctx context.Context, r chat.Request, each func(chat.Delta)) (
 	f.mu.Lock()
 	f.requests = append(f.requests, r)
 	f.mu.Unlock()
-	prompt := r.Prompt
-	switch {
-	case r.Messages != nil:
-		prompt, _ = f.Render(r.Messages, r.Tools, r.TemplateArgs)
-	case r.Tokens != nil:
-		prompt = f.Detokenize(r.Tokens)
+	ids, err := f.PromptIDs(r)
+	if err != nil {
+		return chat.Reply{}, err
 	}
+	prompt := f.Detokenize(ids)
 	runes := []rune(prompt)
 	reply := chat.Reply{PromptTokens: len(runes), CachedTokens: 1, Finish: chat.FinishStop}
 	if r.PromptLogprobs > 0 {

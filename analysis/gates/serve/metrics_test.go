@@ -56,12 +56,12 @@ func TestMetrics(t *testing.T) {
 		"vllm:request_success_total{" + l + `,finished_reason="abort"}`:              "0",
 		"vllm:time_to_first_token_seconds_count{" + l + "}":                          "3",
 		"vllm:time_to_first_token_seconds_bucket{" + l + `,le="+Inf"}`:               "3",
-		"vllm:inter_token_latency_seconds_count{" + l + "}":                          "8",
+		"vllm:inter_token_latency_seconds_count{" + l + "}":                          "9",
 		"vllm:e2e_request_latency_seconds_count{" + l + "}":                          "2",
-		"vllm:request_prompt_tokens_sum{" + l + "}":                                  "6",
+		"vllm:request_prompt_tokens_sum{" + l + "}":                                  "8",
 		"vllm:request_prompt_tokens_bucket{" + l + `,le="2"}`:                        "0",
 		"vllm:request_prompt_tokens_bucket{" + l + `,le="5"}`:                        "2",
-		"vllm:request_generation_tokens_sum{" + l + "}":                              "10",
+		"vllm:request_generation_tokens_sum{" + l + "}":                              "11",
 		"quantscope:decode_seconds_total{" + l + "}":                                 "1.5",
 	} {
 		if is[name] != want {

@@ -40,12 +40,12 @@ func (s *Server) identity(ctx context.Context) (chat.Identity, error) {
 }
 
 // Fingerprint names weights and settings: two engines that could answer differently,
-// or count differently, differ in it. Threads are left out, since they change nothing.
+// or count differently, differ in it. Threads and slots are left out: they change nothing.
 func Fingerprint(who chat.Identity) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q %q %d %d", who.Engine, who.Version, who.Spec, who.Effective, who.Content, who.Speculative, who.MaxTokens)
 	for _, k := range slices.Sorted(maps.Keys(who.Settings)) {
-		if k != "threads" {
+		if k != "threads" && k != "slots" {
 			fmt.Fprintf(h, " %q=%q", k, who.Settings[k])
 		}
 	}

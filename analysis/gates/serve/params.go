@@ -18,7 +18,7 @@ var harmless = []string{
 var neutral = map[string][]string{
 	"frequency_penalty": {"0"}, "presence_penalty": {"0"}, "repetition_penalty": {"1"}, "length_penalty": {"1"}, "min_p": {"0"},
 	"logit_bias": {"{}"}, "use_beam_search": {"false"}, "stop_token_ids": {"[]"}, "include_stop_str_in_output": {"false"}, "min_tokens": {"0"},
-	"spaces_between_special_tokens": {"true"}, "bad_words": {"[]"}, "priority": {"0"}, "response_format": {`{"type":"text"}`},
+	"spaces_between_special_tokens": {"true"}, "skip_special_tokens": {"true"}, "bad_words": {"[]"}, "priority": {"0"}, "response_format": {`{"type":"text"}`},
 	"truncate_prompt_tokens": {"-1"}, "allowed_token_ids": {}, "structured_outputs": {}, "guided_json": {}, "guided_regex": {},
 	"guided_choice": {}, "guided_grammar": {}, "grammar": {}, "json_schema": {}, "cache_salt": {}, "logits_processors": {"[]"}, "typical_p": {"1"},
 	"mirostat": {"0"}, "repeat_penalty": {"1"}, "vllm_xargs": {"{}"}, "kv_transfer_params": {}, "repetition_detection": {},

@@ -85,6 +85,8 @@ func TestRefused(t *testing.T) {
 		{textAt, `{"prompt":"x","logprobs":true}`, 400, "logprobs", "whole"},
 		{"/tokenize", `{}`, 400, "prompt", "either"},
 		{"/tokenize", `{"prompt":"x",` + message + `}`, 400, "prompt", "either"},
+		{"/tokenize", `{"add_special_tokens":true,` + message + `}`, 400, "add_special_tokens", "template"},
+		{chatAt, `{"skip_special_tokens":false,` + message + `}`, 400, "skip_special_tokens", "not supported"},
 		{"/detokenize", `{}`, 400, "tokens", "missing"},
 		{"/detokenize", `{"tokens":[-3]}`, 400, "tokens", "-3"},
 		{"/v1/embeddings", `{}`, 404, "", "/v1/embeddings"},

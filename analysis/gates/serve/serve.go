@@ -17,9 +17,10 @@ type Engine interface {
 	Ask(ctx context.Context, r chat.Request, each func(chat.Delta)) (chat.Reply, error)
 	Identity(ctx context.Context) (chat.Identity, error)
 	Counters(ctx context.Context) (chat.Counters, error)
-	Tokenize(ctx context.Context, text string) ([]int32, error)
+	Tokenize(ctx context.Context, text string) ([]int32, error) // without special tokens added
 	Detokenize(ids []int32) string
-	Render(messages []chat.Message, tools []chat.Tool, args map[string]any) (string, error)
+	PromptIDs(r chat.Request) ([]int32, error) // that an answer goes on from
+	Fits() int                                 // tokens of a prompt and its answer together
 	Busy() (running, waiting int)
 }
 

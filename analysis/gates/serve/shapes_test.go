@@ -19,6 +19,7 @@ func TestShapes(t *testing.T) {
 		{"model-absent", "GET", "/v1/models/other", ""},
 		{"version", "GET", "/version", ""},
 		{"tokenize", "POST", "/tokenize", `{"prompt":"héé","return_token_strs":true}`},
+		{"tokenize-bare", "POST", "/tokenize", `{"prompt":"hé","add_special_tokens":false}`},
 		{"tokenize-chat", "POST", "/tokenize", `{"model":"fake/model",` + question + `}`},
 		{"detokenize", "POST", "/detokenize", `{"tokens":[104,233]}`},
 		{"chat", "POST", "/v1/chat/completions", `{"model":"fake/model",` + question + `}`},
@@ -115,15 +116,22 @@ func TestHonoured(t *testing.T) {
 		m[2].ToolCalls[0].Name != "weather" || m[2].ToolCalls[0].Arguments != `{"of":1}` || m[3].ToolCallID != "c1" || m[3].Content != "rain" {
 		t.Errorf("%+v", m)
 	}
-	// The prompt is 46 characters long; an answer may fill the context.
-	if text, _ := f.Render(r.Messages, nil, nil); r.MaxTokens != 4096-len(text) {
-		t.Errorf("%d tokens to make, want %d", r.MaxTokens, 4096-len(text))
+	// An answer may fill what the prompt leaves.
+	if ids, err := f.PromptIDs(r); err != nil || r.MaxTokens != 4096-len(ids) {
+		t.Errorf("%d tokens to make beside %d, %v", r.MaxTokens, len(ids), err)
 	}
 	// What is not said is what OpenAI says.
 	if got := post(t, url+"/v1/completions", `{"prompt":"x"}`); got.status != http.StatusOK {
 		t.Fatal(got)
 	}
 	if r := f.last(); r.Temperature != 1 || r.TopP != 1 || r.TopK != 0 || r.Seed != nil || r.MaxTokens != 16 || r.Logprobs != 0 || r.PromptLogprobs != 0 {
+		t.Errorf("%+v", r)
+	}
+	// What is put before texts can be left out.
+	if got := post(t, url+"/v1/completions", `{"prompt":"x","add_special_tokens":false}`); got.status != http.StatusOK {
+		t.Fatal(got)
+	}
+	if r := f.last(); r.Prompt != "" || len(r.Tokens) != 1 || r.Tokens[0] != 'x' {
 		t.Errorf("%+v", r)
 	}
 	// Answers to one prompt have seeds one apart.

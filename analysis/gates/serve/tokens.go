@@ -24,8 +24,12 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) *apiError {
 		b.fail(bad("prompt", "want either prompt or messages"))
 	}
 	strs := b.flag("return_token_strs", false)
+	special := b.flag("add_special_tokens", q.Messages == nil)
+	if special && q.Messages != nil {
+		b.fail(bad("add_special_tokens", "add_special_tokens is not supported with messages: the chat template puts them there"))
+	}
 	neutral := map[string][]string{
-		"add_generation_prompt": {"true"}, "continue_final_message": {"false"}, "add_special_tokens": {"false", "true"}, "chat_template": {}, "media_io_kwargs": {}, "mm_processor_kwargs": {},
+		"add_generation_prompt": {"true"}, "continue_final_message": {"false"}, "chat_template": {}, "media_io_kwargs": {}, "mm_processor_kwargs": {},
 	}
 	if err := b.end(neutral); err != nil {
 		return err
@@ -37,12 +41,18 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) *apiError {
 	if fail != nil {
 		return asError(fail)
 	}
-	ids := []int32{}
-	if q.Messages != nil || prompt != "" {
+	var ids []int32
+	if q.Messages == nil && !special {
+		ids, fail = s.engine.Tokenize(r.Context(), prompt)
+	} else {
 		q.Prompt = prompt
-		if ids, _, err = s.room(r.Context(), &q); err != nil {
-			return err
-		}
+		ids, fail = s.engine.PromptIDs(q)
+	}
+	if fail != nil {
+		return asError(fail)
+	}
+	if ids == nil {
+		ids = []int32{}
 	}
 	d := struct {
 		Count   int      `json:"count"`
