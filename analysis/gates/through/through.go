@@ -1,9 +1,6 @@
 package through
 
 import (
-	"context"
-	"errors"
-
 	"quantscope/analysis/gates/chat"
 )
 
@@ -11,6 +8,9 @@ import (
 type Options struct {
 	Top      int // likeliest tokens to ask for at each position; 0: 20
 	Progress func(done, of int)
+	// Text is the text of ids, for servers that take none; nil: those are refused.
+	// What they cut the text into must be the same for both arms.
+	Text func(ids []int32) string
 }
 
 // Position is what two servers said of one position of a text.
@@ -20,16 +20,17 @@ type Position struct {
 	Rank, RefRank int     // of the true next token; 0: not told
 	KL            float64 // lower bound: tokens that both tell, and the rest as one
 	Seen, RefSeen float64 // probability within the likeliest
-	Same          bool    // the likeliest is the same
+	Same          bool    // the likeliest is the same; of several as likely, one of them
 }
 
-// Arm is what one server said of the texts.
+// Arm is what one server said of the texts. Standard errors are over texts, as the
+// yardstick's are; over positions, and so too small, where there is only one text.
 type Arm struct {
 	Positions  int     `json:"positions"`
 	NLL        float64 `json:"nll"` // mean, in nats
 	SE         float64 `json:"nll_stderr"`
 	PPL        float64 `json:"ppl"`
-	MedianRank float64 `json:"median_rank"` // of the true next token
+	MedianRank float64 `json:"median_rank"` // of the true next token; a rank that is not told counts as one behind the likeliest. 0: nothing is told
 	Seen       float64 `json:"seen"`        // mean probability within the likeliest
 	Top        int     `json:"top"`
 }
@@ -48,18 +49,4 @@ type Pair struct {
 type Said struct {
 	Texts [][]chat.Token
 	Top   int
-}
-
-// Ask asks a target for the log probabilities of texts, given as ids, or as text
-// where it takes no ids.
-func Ask(ctx context.Context, t chat.Target, texts [][]int32, o Options) (*Said, error) {
-	return nil, errors.New("through: not there")
-}
-
-// Sum is what one server said in sum.
-func Sum(s *Said) Arm { return Arm{} }
-
-// Compare holds a candidate against the baseline.
-func Compare(base, cand *Said) (Pair, []Position, error) {
-	return Pair{}, nil, errors.New("through: not there")
 }
