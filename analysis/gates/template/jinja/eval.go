@@ -19,13 +19,15 @@ func (a *attrOf) eval(r *run, s *scope) any {
 	r.step()
 	o := a.of.eval(r, s)
 	r.line = a.line
+	r.unmarked(o)
 	return r.attr(o, a.name)
 }
 
 func (i *itemOf) eval(r *run, s *scope) any {
 	r.step()
-	o, k := i.of.eval(r, s), i.key.eval(r, s)
+	o, k := i.of.eval(r, s), plain(i.key.eval(r, s))
 	r.line = i.line
+	r.unmarked(o)
 	return r.item(o, k)
 }
 
@@ -68,9 +70,9 @@ func (c *concat) eval(r *run, s *scope) any {
 
 func (c *comparison) eval(r *run, s *scope) any {
 	r.step()
-	left := c.first.eval(r, s)
+	left := plain(c.first.eval(r, s))
 	for i, op := range c.ops {
-		right := c.with[i].eval(r, s)
+		right := plain(c.with[i].eval(r, s))
 		r.line = c.line
 		if !r.compare(op, left, right) {
 			return false
@@ -84,7 +86,7 @@ func (q *sequence) eval(r *run, s *scope) any {
 	r.make(16 * len(q.items))
 	l := &List{kind: q.kind, Items: make([]any, len(q.items))}
 	for i, e := range q.items {
-		l.Items[i] = e.eval(r, s)
+		l.Items[i] = plain(e.eval(r, s))
 	}
 	return l
 }
@@ -93,7 +95,7 @@ func (m *mapping) eval(r *run, s *scope) any {
 	r.make(64 * len(m.keys))
 	d := NewDict()
 	for i, k := range m.keys {
-		key, v := k.eval(r, s), m.values[i].eval(r, s)
+		key, v := plain(k.eval(r, s)), plain(m.values[i].eval(r, s))
 		if r.line = m.line; !d.put(key, v) {
 			r.failf("a %s cannot be a key", typeName(key))
 		}
@@ -106,15 +108,15 @@ func (f *filtering) eval(r *run, s *scope) any {
 	v := f.of.eval(r, s)
 	a := r.arguments(&f.args, s)
 	r.line = f.line
-	return filters[f.name](r, v, a)
+	return r.filter(f.name, v, a)
 }
 
 func (t *testing) eval(r *run, s *scope) any {
 	r.step()
-	v := t.of.eval(r, s)
+	v := plain(t.of.eval(r, s))
 	a := r.arguments(&t.args, s)
 	r.line = t.line
-	return tests[t.name](r, v, a)
+	return r.test(t.name, v, a)
 }
 
 func (c *calling) eval(r *run, s *scope) any {
@@ -148,13 +150,13 @@ func (a args) get(name string) (any, bool) {
 func (r *run) arguments(of *arguments, s *scope) args {
 	var a args
 	for _, e := range of.pos {
-		a.pos = append(a.pos, e.eval(r, s))
+		a.pos = append(a.pos, plain(e.eval(r, s)))
 	}
 	if of.star != nil {
 		a.pos = append(a.pos, r.each(of.star.eval(r, s))...)
 	}
 	for i, e := range of.named {
-		a.add(of.names[i], e.eval(r, s))
+		a.add(of.names[i], plain(e.eval(r, s)))
 	}
 	if of.dblstar != nil {
 		d, ok := of.dblstar.eval(r, s).(*Dict)

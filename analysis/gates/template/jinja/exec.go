@@ -189,7 +189,7 @@ func (r *run) filterText(e expr, text any, s *scope) any {
 		text = r.filterText(f.of, text, s)
 	}
 	r.line = f.line
-	return filters[f.name](r, text, r.arguments(&f.args, s))
+	return r.filter(f.name, text, r.arguments(&f.args, s))
 }
 
 func (st *withStmt) exec(r *run, s *scope) leave {

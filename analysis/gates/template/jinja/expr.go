@@ -25,7 +25,6 @@ type (
 		from, to, step expr // nil: not given
 		line           int
 	}
-	slicing struct{ from, to, step expr }
 	calling struct {
 		of   expr
 		args arguments
@@ -86,11 +85,13 @@ func (p *parser) expression() expr {
 	defer p.shallower()
 	e := p.or()
 	for p.take(tokName, "if") {
+		p.branches++
 		test := p.or()
 		var other expr
 		if p.take(tokName, "else") {
 			other = p.expression()
 		}
+		p.branches--
 		e = &conditional{test, e, other}
 	}
 	return e
@@ -397,7 +398,7 @@ func (p *parser) filters(e expr) expr {
 func (p *parser) filter(of expr) expr {
 	t := p.expect(tokName, "")
 	f := &filtering{of: of, name: t.text, line: t.line}
-	if _, ok := filters[f.name]; !ok {
+	if _, ok := filters[f.name]; !ok && p.branches == 0 {
 		p.failAt(t.line, "filter %s is not known (known: %s)", f.name, known(filters))
 	}
 	if p.is(tokOp, "(") {
@@ -409,7 +410,7 @@ func (p *parser) filter(of expr) expr {
 func (p *parser) test(of expr, line int) expr {
 	not := p.take(tokName, "not")
 	f := &testing{of: of, name: p.expect(tokName, "").text, line: line}
-	if _, ok := tests[f.name]; !ok {
+	if _, ok := tests[f.name]; !ok && p.branches == 0 {
 		p.failAt(line, "test %s is not known (known: %s)", f.name, known(tests))
 	}
 	switch t := p.at(); {

@@ -10,6 +10,25 @@ import (
 
 type filterFunc func(r *run, v any, a args) any
 
+// filter runs a filter by its name.
+func (r *run) filter(name string, v any, a args) any {
+	f, ok := filters[name]
+	if !ok {
+		r.failf("filter %s is not known (known: %s)", name, known(filters))
+	}
+	if m, ok := v.(marked); ok {
+		switch name {
+		case "safe", "string":
+			return m
+		case "length", "count", "tojson", "default", "d":
+			v = string(m)
+		default:
+			r.unmarked(v)
+		}
+	}
+	return f(r, v, a)
+}
+
 // filters are Jinja's, less those for HTML and those whose results vary.
 var filters map[string]filterFunc
 
@@ -116,7 +135,7 @@ func init() {
 			return l
 		},
 		"round":  round,
-		"safe":   func(r *run, v any, a args) any { return r.str(v) },
+		"safe":   func(r *run, v any, a args) any { return marked(r.str(v)) },
 		"sort":   sortFilter,
 		"string": func(r *run, v any, a args) any { return r.str(v) },
 		"sum":    sum,

@@ -139,7 +139,7 @@ func (r *run) strftime(format string, t time.Time) string {
 func strftime(c byte, t time.Time) (string, bool) {
 	layouts := map[byte]string{'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'B': "January", 'b': "Jan", 'h': "Jan",
 		'A': "Monday", 'a': "Mon", 'y': "06", 'I': "03", 'p': "PM", 'j': "002", 'e': "_2", 'F': "2006-01-02", 'T': "15:04:05",
-		'D': "01/02/06", 'R': "15:04", 'Z': "MST", 'z': "-0700", 'c': "Mon Jan _2 15:04:05 2006", 'x': "01/02/06", 'X': "15:04:05"}
+		'D': "01/02/06", 'R': "15:04", 'Z': "", 'z': "", 'c': "Mon Jan _2 15:04:05 2006", 'x': "01/02/06", 'X': "15:04:05"}
 	if l, ok := layouts[c]; ok {
 		return t.Format(l), true
 	}

@@ -21,7 +21,7 @@ type loop struct {
 
 func (f *forStmt) exec(r *run, s *scope) leave {
 	r.line = f.line
-	f.run(r, s, f.over.eval(r, s), 0)
+	f.run(r, s, plain(f.over.eval(r, s)), 0)
 	return goOn
 }
 

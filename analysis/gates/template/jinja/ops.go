@@ -94,6 +94,13 @@ func (b *binary) eval(r *run, s *scope) any {
 	r.step()
 	x, y := b.left.eval(r, s), b.right.eval(r, s)
 	r.line = b.line
+	if b.op == "+" {
+		if v, ok := r.plusMarked(x, y); ok {
+			return v
+		}
+	}
+	r.unmarked(x)
+	r.unmarked(y)
 	for _, v := range []any{x, y} {
 		if u, ok := v.(*undef); ok {
 			r.failf("%s", u.why)
@@ -283,6 +290,7 @@ func (r *run) floats(op string, x, y float64) any {
 func (q *sliceOf) eval(r *run, s *scope) any {
 	r.step()
 	o := q.of.eval(r, s)
+	r.unmarked(o)
 	part := func(e expr) (int64, bool) {
 		if e == nil {
 			return 0, false

@@ -13,6 +13,9 @@ type parser struct {
 	pos    int
 	depth  int
 	loops  int // around this place, within this macro
+	// branches are the conditions around this place. As in Jinja, a filter that is not
+	// known is refused within them only when it is reached.
+	branches int
 }
 
 // Template is a parsed template. It may be used from many goroutines.
@@ -179,6 +182,8 @@ func (p *parser) statement(name token) stmt {
 
 func (p *parser) ifTag(line int) stmt {
 	s := &ifStmt{}
+	p.branches++
+	defer func() { p.branches-- }()
 	for end := "elif"; end == "elif"; {
 		s.tests = append(s.tests, p.tupleUntilEnd())
 		s.lines = append(s.lines, p.at().line)

@@ -212,9 +212,17 @@ func batch(r *run, v any, a args) any {
 	return out
 }
 
+// some is each, but of what is false nothing: map, select and their like take None.
+func (r *run) some(v any) []any {
+	if !truth(v) {
+		return nil
+	}
+	return r.each(v)
+}
+
 func mapFilter(r *run, v any, a args) any {
 	out := &List{kind: generator}
-	items := r.each(v)
+	items := r.some(v)
 	r.make(16 * len(items))
 	if len(a.pos) == 0 {
 		b := r.bind("map", a, "attribute", "default?")
@@ -229,15 +237,11 @@ func mapFilter(r *run, v any, a args) any {
 		return out
 	}
 	name := r.text("map", a.pos[0])
-	f, ok := filters[name]
-	if !ok {
-		r.failf("filter %s is not known (known: %s)", name, known(filters))
-	}
 	a.pos = a.pos[1:]
 	r.enter()
 	for _, x := range items {
 		r.step()
-		out.Items = append(out.Items, f(r, x, a))
+		out.Items = append(out.Items, r.filter(name, x, a))
 	}
 	r.leave()
 	return out
@@ -256,15 +260,11 @@ func selecting(of string, want, attribute bool) filterFunc {
 		keep := func(v any) bool { return truth(v) }
 		if len(a.pos) > 0 {
 			name := r.text(of, a.pos[0])
-			t, ok := tests[name]
-			if !ok {
-				r.failf("test %s is not known (known: %s)", name, known(tests))
-			}
 			rest := args{pos: a.pos[1:], names: a.names, named: a.named}
-			keep = func(v any) bool { return t(r, v, rest) }
+			keep = func(v any) bool { return r.test(name, v, rest) }
 		}
 		out := &List{kind: generator}
-		for _, x := range r.each(v) {
+		for _, x := range r.some(v) {
 			r.step()
 			if keep(get(x)) == want {
 				out.Items = append(out.Items, x)

@@ -4,6 +4,15 @@ import "strings"
 
 type testFunc func(r *run, v any, a args) bool
 
+// test runs a test by its name.
+func (r *run) test(name string, v any, a args) bool {
+	t, ok := tests[name]
+	if !ok {
+		r.failf("test %s is not known (known: %s)", name, known(tests))
+	}
+	return t(r, v, a)
+}
+
 // tests are Jinja's, less those for HTML.
 var tests map[string]testFunc
 

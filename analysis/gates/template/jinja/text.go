@@ -14,6 +14,8 @@ func (r *run) str(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
+	case marked:
+		return string(v)
 	case *undef:
 		return ""
 	}

@@ -179,6 +179,8 @@ func truth(v any) bool {
 		return v != 0
 	case string:
 		return v != ""
+	case marked:
+		return v != ""
 	case *List:
 		return v.kind == generator || len(v.Items) > 0
 	case *Dict:
@@ -199,6 +201,8 @@ func typeName(v any) string {
 		return "float"
 	case string:
 		return "str"
+	case marked:
+		return "Markup"
 	case *List:
 		return kindNames[v.kind]
 	case *Dict:
