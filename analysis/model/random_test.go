@@ -82,13 +82,24 @@ func (s *random) rng(p Place) *rand.Rand {
 	return rand.New(rand.NewPCG(s.of(p.Layer), h.Sum64()))
 }
 
+// layer is one of the decoder's or the first MTP layer after them.
+func (s *random) layer(i int) *Layer {
+	if i < len(s.spec.Layers) {
+		return &s.spec.Layers[i]
+	}
+	return &s.spec.MTP[i-len(s.spec.Layers)]
+}
+
 // dims are what the spec wants of a place.
 func (s *random) dims(p Place) (rows, cols int) {
 	h := s.spec.Hidden
 	if p.Layer < 0 {
 		return s.spec.Vocab, h
 	}
-	l := &s.spec.Layers[p.Layer]
+	if p.Projection == "eh_proj" {
+		return h, 2 * h
+	}
+	l := s.layer(p.Layer)
 	a := &l.Attn
 	inner := l.MLP.Inner
 	switch {
@@ -163,11 +174,11 @@ func (s *random) Vector(_ context.Context, p Place, param string) ([]float32, er
 	n := s.spec.Hidden
 	switch {
 	case param == "e_score_correction_bias":
-		n = s.spec.Layers[p.Layer].MoE.Experts
+		n = s.layer(p.Layer).MoE.Experts
 	case p.Projection == "q_norm" || p.Projection == "k_norm":
-		n = s.spec.Layers[p.Layer].Attn.Dim
+		n = s.layer(p.Layer).Attn.Dim
 	case p.Projection == "sinks":
-		n = s.spec.Layers[p.Layer].Attn.Heads
+		n = s.layer(p.Layer).Attn.Heads
 	}
 	v, rng := make([]float32, n), s.rng(p)
 	for i := range v {
@@ -187,7 +198,9 @@ func (s *random) Rows(_ context.Context, p Place, rows []int32, dst []float32) e
 	return nil
 }
 
-func (s *random) Has(p Place, param string) bool { return param == "weight" && p.Kind != topology.Head }
+func (s *random) Has(p Place, param string) bool {
+	return param == "weight" && p.Kind != topology.Head && p.Projection != "shared_head.head"
+}
 
 // llamaSpec is a dense model.
 func llamaSpec(layers, hidden, heads, kvHeads, dim, inner, vocab int) *Spec {
