@@ -3,12 +3,13 @@ package template
 import (
 	"slices"
 	"strings"
-
-	"quantscope/analysis/gates/chat"
 )
 
 // Style is how a model writes tool calls.
 type Style string
+
+// Styles lists those that are known.
+func Styles() []Style { return []Style{Hermes, GLM, Mistral, Llama, QwenCode} }
 
 // Styles of calls.
 const (
@@ -53,9 +54,3 @@ func detect(text string, special []string) Style {
 	}
 	return NoCalls
 }
-
-// Calls takes the calls out of a text. What is left of it is content.
-func (s Style) Calls(text string) (content string, calls []chat.ToolCall) { return text, nil }
-
-// Malformed says what in a text was begun as a call and is none; "" where nothing was.
-func (s Style) Malformed(text string) string { return "" }

@@ -231,3 +231,21 @@ func jsonText(b *strings.Builder, s string, ascii bool) {
 	}
 	b.WriteByte('"')
 }
+
+// ToJSON writes a value as Python's json.dumps does, without escaping what is not
+// ASCII.
+func ToJSON(v any) (text string, err error) {
+	r := &run{}
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case failure:
+			text, err = "", v.err
+		default:
+			panic(v)
+		}
+	}()
+	var b strings.Builder
+	r.toJSON(&b, v, &jsonForm{item: ", ", key: ": "}, 0)
+	return b.String(), nil
+}
