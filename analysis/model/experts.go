@@ -192,6 +192,13 @@ func (r *run) waveOf(b *body, w *wave, g *routing) error {
 	return nil
 }
 
+// leastExperts is how many multiply-adds are worth goroutines; a product lays
+// weights out at the cost of some rows.
+const (
+	leastExperts = 1 << 21
+	layRows      = 16
+)
+
 // some are the experts from `from` to `to` of a wave, which have so many rows.
 func (r *run) some(b *body, w *wave, g *routing, from, to, rows int) error {
 	m, h, cost := b.l.MoE, r.spec.Hidden, costsOf(r.spec.Hidden, b.l)
@@ -210,7 +217,9 @@ func (r *run) some(b *body, w *wave, g *routing, from, to, rows int) error {
 	if !r.look {
 		r.wave = grow(r.wave, rows*h)
 	}
-	err := r.each(len(jobs), r.o.Input == nil && len(jobs) >= r.o.Threads, func(k int, s *scratch) error {
+	// To lay an expert's weights out costs as much as some rows.
+	work := (int64(rows) + layRows*int64(len(jobs))) * cost.expert
+	err := r.each(len(jobs), r.o.Input == nil && len(jobs) >= r.o.Threads && work >= leastExperts, func(k int, s *scratch) error {
 		j := jobs[k]
 		e := w.e[j.i]
 		s.x = grow(s.x, j.n*h)

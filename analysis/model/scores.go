@@ -31,6 +31,9 @@ const (
 	blockScores = 1 << 18
 )
 
+// leastMix is how many multiply-adds are worth a goroutine that mixes.
+const leastMix = 1 << 17
+
 // mix writes the mixed values of a tile to s.mixed. Blocks of queries are
 // independent of one another and their bits do not depend on where they end.
 func (r *run) mix(s *scratch, b *body, t *tile) error {
@@ -52,7 +55,11 @@ func (r *run) mix(s *scratch, b *body, t *tile) error {
 			}
 		}
 	}
-	workers := max(min(s.threads, len(blocks)), 1)
+	var work int
+	for _, q := range blocks {
+		work += q.n * (t.seqs[q.seq].past + q.from + q.n)
+	}
+	workers := max(min(s.threads, len(blocks), work*a.Heads/a.KVHeads*(a.Dim+a.VDim)/leastMix), 1)
 	for len(s.heads) < workers {
 		s.heads = append(s.heads, &headScratch{})
 	}
