@@ -42,7 +42,7 @@ func (e *Engine) finish(a *answer) {
 		r.Text, w.text, w.sent = "", "", 0
 	}
 	if w.tools {
-		r.Text, r.ToolCalls = e.style.Calls(w.text)
+		r.Text, r.ToolCalls = e.style.CallsOf(w.text, a.r.Tools)
 		for i := range r.ToolCalls {
 			if r.ToolCalls[i].ID == "" {
 				r.ToolCalls[i].ID = callID(a.prompt, i)
