@@ -164,6 +164,15 @@ func (m *Model) askQuit() tea.Cmd {
 			m.open(c)
 			return nil
 		}
+		if m.scene.Gates.Running {
+			c := newConfirm("Quit while gates are run?", []string{
+				"The answers that are there stay in the session; R on this screen goes",
+				"on with the others when it is opened again.",
+			}, "quit", quit)
+			c.over = func(m *Model) bool { return !m.scene.Gates.Running }
+			m.open(c)
+			return nil
+		}
 		if m.exporting > 0 {
 			c := newConfirm("Quit while an export is written?", []string{"The file is left out: it gets its name only when it is whole."}, "quit", quit)
 			c.over = func(m *Model) bool { return m.exporting == 0 }
@@ -200,6 +209,6 @@ func (m *Model) reviseQuit() {
 // interrupt quits at once. What was recorded stays; the exit status says that
 // a run was cut short.
 func (m *Model) interrupt() tea.Cmd {
-	m.interrupted = m.running() || m.scene.KL.Running
+	m.interrupted = m.running() || m.scene.KL.Running || m.scene.Gates.Running
 	return tea.Quit
 }

@@ -16,13 +16,25 @@ import (
 type filterLine struct {
 	line   lineEdit
 	before views.Filter
-	audit  *views.Audit // whose findings are filtered in place of tensors; nil for tensors
-	text   string       // of its filter before
+	of     filtered // what is filtered in place of tensors; nil for tensors
+	text   string   // of its filter before
+}
+
+// filtered is a pane that has a list with a filter of its own.
+type filtered interface {
+	// Searching says whether the filter that is typed is that of the list.
+	Searching() bool
+	FilterText() string
+	SetFilterText(text string) error
+	// FilterCount is how many items the filter leaves, of how many, and FilterNoun
+	// what one is called.
+	FilterCount() (n, of int)
+	FilterNoun() string
 }
 
 func (m *Model) editFilter() tea.Cmd {
-	if a, ok := m.panes[m.focus].(*views.Audit); ok && a.Searching() {
-		m.editing, m.filterErr = &filterLine{line: newLineEdit(a.FilterText()), audit: a, text: a.FilterText()}, ""
+	if a, ok := m.panes[m.focus].(filtered); ok && a.Searching() {
+		m.editing, m.filterErr = &filterLine{line: newLineEdit(a.FilterText()), of: a, text: a.FilterText()}, ""
 		return nil
 	}
 	m.editing = &filterLine{line: newLineEdit(m.scene.Filter.Text), before: m.scene.Filter}
@@ -32,8 +44,8 @@ func (m *Model) editFilter() tea.Cmd {
 
 // filterKey acts on a key while the filter is typed.
 func (m *Model) filterKey(k tea.KeyMsg) tea.Cmd {
-	if m.editing.audit != nil {
-		m.findingKey(k)
+	if m.editing.of != nil {
+		m.itemKey(k)
 		return nil
 	}
 	switch k.String() {
@@ -57,8 +69,8 @@ func (m *Model) filterKey(k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// findingKey acts on a key while the filter of findings is typed.
-func (m *Model) findingKey(k tea.KeyMsg) {
+// itemKey acts on a key while the filter of a pane's list is typed.
+func (m *Model) itemKey(k tea.KeyMsg) {
 	e := m.editing
 	switch k.String() {
 	case "enter":
@@ -68,12 +80,12 @@ func (m *Model) findingKey(k tea.KeyMsg) {
 		return
 	case "esc":
 		m.editing, m.filterErr = nil, ""
-		_ = e.audit.SetFilterText(e.text) // which was taken before
+		_ = e.of.SetFilterText(e.text) // which was taken before
 		return
 	}
 	if _, changed := m.typed(&e.line, k); changed {
 		m.filterErr = ""
-		if err := e.audit.SetFilterText(e.line.text); err != nil {
+		if err := e.of.SetFilterText(e.line.text); err != nil {
 			m.filterErr = regexProblem(err)
 		}
 	}
@@ -140,9 +152,9 @@ func regexProblem(err error) string {
 func (m *Model) filterView(w int) string {
 	t := m.scene.Theme
 	right := t.Dim.Render(fmt.Sprintf("%d of %s", m.scene.Filter.Count, plural(len(m.scene.State.Tensors), "tensor")))
-	if a := m.editing.audit; a != nil {
+	if a := m.editing.of; a != nil {
 		n, of := a.FilterCount()
-		right = t.Dim.Render(fmt.Sprintf("%d of %s", n, plural(of, "finding")))
+		right = t.Dim.Render(fmt.Sprintf("%d of %s", n, plural(of, a.FilterNoun())))
 	}
 	switch {
 	case m.note.text != "":

@@ -76,6 +76,7 @@ var ownHints = [paneCount][]hint{
 	PaneLandscape: {{key: "o", label: "o", word: "part"}, {key: "<", label: "< >", word: "budget"}, {key: "w", label: "w", word: "recipe"}},
 	PaneCompare:   {{key: "o", label: "o", word: "view"}, {key: "c", label: "c", word: "trade"}},
 	PaneKL:        {{key: "R", label: "R", word: "measure"}, {key: "o", label: "o", word: "view"}, {key: "c", label: "c", word: "choose"}, {key: "s", label: "s", word: "sort"}},
+	PaneGates:     {{key: "R", label: "R", word: "run"}, {key: "tab", label: "tab"}, {key: "enter", label: "enter", word: "cases"}, {key: "n", label: "n p", word: "failing"}, {key: "c", label: "c", word: "choose"}, {key: "esc", label: "esc"}},
 	PaneAudit:     {{key: "enter", label: "enter", word: "open"}, {key: "esc", label: "esc"}, {key: "tab", label: "tab", word: "part"}, {key: "p", label: "p", word: "proof"}, {key: "s", label: "s", word: "sort"}, {key: "o", label: "o", word: "name"}},
 	PaneLog:       {{key: "f", label: "f", word: "kinds"}},
 	PaneTensor:    {{key: "right", label: "←→", word: "pages"}},
@@ -90,6 +91,9 @@ func (m *Model) hints() []hint {
 		h.rank = rankOwn + len(ownHints[m.focus]) - i
 		if m.focus == PaneKL && h.key == "R" && unfinished(m.yard()) {
 			h.word = "go on"
+		}
+		if m.focus == PaneGates {
+			h.word = m.gatesWord(h.key, h.word)
 		}
 		if a, ok := m.panes[m.focus].(*views.Audit); ok && a.Opened() {
 			switch h.key {
@@ -117,6 +121,10 @@ func (m *Model) hints() []hint {
 		switch {
 		case h.key == " " && m.src.player != nil && !m.pos.Playing:
 			h.word = "play"
+		case h.key == " " && m.gatesOwnPause():
+			if m.scene.Gates.Paused {
+				h.word = "go on"
+			}
 		case h.key == " " && m.ownsPause():
 			if m.scene.KL.Paused {
 				h.word = "go on"

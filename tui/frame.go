@@ -159,8 +159,11 @@ func wrap(text string, w int) []string {
 
 // progressWords is the state of what runs, or of the run, without marks.
 func (m *Model) progressWords() string {
-	if m.scene.KL.Running {
+	switch {
+	case m.scene.KL.Running:
 		return ansi.Strip(m.klStatus(math.MaxInt16))
+	case m.scene.Gates.Running:
+		return ansi.Strip(m.gatesStatus(math.MaxInt16))
 	}
 	p := m.scene.State.Progress
 	text := fmt.Sprintf("%s %d/%d", p.State, p.Done, p.Total)
@@ -221,11 +224,19 @@ func (m *Model) statusLine(w int) (string, Rect) {
 	if m.src.player != nil {
 		return m.replayStatus(w)
 	}
-	if m.scene.KL.Running && m.ownsPause() {
+	switch {
+	case m.gatesOwnPause():
+		return m.gatesStatus(w), Rect{}
+	case m.ownsPause():
 		return m.klStatus(w), Rect{}
 	}
-	if y := m.yard(); y != nil && y.End != nil && len(m.scene.State.Variants) == 0 {
-		return m.klEnded(y, w), Rect{}
+	if len(m.scene.State.Variants) == 0 {
+		if y := m.yard(); y != nil && y.End != nil && m.screen != ScreenGates {
+			return m.klEnded(y, w), Rect{}
+		}
+		if g := m.gateRun(); g != nil && g.End != nil {
+			return m.gatesEnded(g, w), Rect{}
+		}
 	}
 	t := m.scene.Theme
 	p := m.scene.State.Progress

@@ -148,7 +148,7 @@ func TestPalette(t *testing.T) {
 	}
 	d.Press(":").Type("cancel").Press("enter").Says("only a live run can be cancelled").Press("esc")
 	d.Press(":").Type("zzzz").Sees("nothing is called that").Press("enter", "esc")
-	d.Press(":").Type("gates screen").Press("enter").Says("does not run gates").Press("esc")
+	d.Press(":").Type("gates screen").Press("enter").On(ScreenGates).Press("1")
 	d.Press(":").Type("kl screen").Press("enter").On(ScreenKL)
 	if d.m.dialog != nil {
 		t.Error("the palette is still open")

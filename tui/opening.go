@@ -58,7 +58,7 @@ func (firstMsg) apply(m *Model) tea.Cmd {
 	m.first = nil
 	src := first.fresh.Swap(nil)
 	m.lookAtOther(src.state)
-	m.startAtKL(src.state)
+	m.startAtOther(src.state)
 	cmds := []tea.Cmd{m.closeSource(m.src), m.swap(src), m.pump(src)}
 	for _, k := range first.keys {
 		m.remember()
@@ -78,11 +78,15 @@ func (m *Model) lookAtOther(s *sessions.State) {
 	}
 }
 
-// startAtKL begins at the measurements of a session that has nothing else, unless
-// another screen is asked for.
-func (m *Model) startAtKL(s *sessions.State) {
-	if m.o.Screen == "" && len(s.Variants) == 0 && len(s.Yards) > 0 {
+// startAtOther begins at the measurements or the gates of a session that has nothing
+// else, unless another screen is asked for.
+func (m *Model) startAtOther(s *sessions.State) {
+	switch {
+	case m.o.Screen != "" || len(s.Variants) > 0:
+	case len(s.Yards) > 0:
 		m.show(ScreenKL)
+	case len(s.Gates) > 0:
+		m.show(ScreenGates)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 func (m *Model) offPause() string {
 	switch {
-	case m.src.player != nil, m.ownsPause():
+	case m.src.player != nil, m.ownsPause(), m.gatesOwnPause():
 		return ""
 	case m.src.runner == nil:
 		return "nothing runs here: space pauses a live run or a replay"
@@ -25,7 +25,11 @@ func (m *Model) offPause() string {
 }
 
 func (m *Model) togglePause() tea.Cmd {
-	if m.ownsPause() {
+	switch {
+	case m.gatesOwnPause():
+		m.holdGates()
+		return nil
+	case m.ownsPause():
 		m.holdMeasuring()
 		return nil
 	}
@@ -46,7 +50,7 @@ func (m *Model) togglePause() tea.Cmd {
 
 func (m *Model) offCancel() string {
 	switch {
-	case m.ownsPause():
+	case m.ownsPause(), m.gatesOwnPause():
 		return ""
 	case m.src.runner == nil:
 		return "only a live run can be cancelled"
@@ -55,7 +59,11 @@ func (m *Model) offCancel() string {
 }
 
 func (m *Model) askCancel() tea.Cmd {
-	if m.ownsPause() {
+	switch {
+	case m.gatesOwnPause():
+		m.askStopGates()
+		return nil
+	case m.ownsPause():
 		m.askStopMeasuring()
 		return nil
 	}
@@ -123,6 +131,8 @@ func (m *Model) offReplay() string {
 		return "the run is still going: it can be replayed when it is over"
 	case m.scene.KL.Running:
 		return "KL is being measured: the session can be replayed when that is over"
+	case m.scene.Gates.Running:
+		return "gates are being run: the session can be replayed when that is over"
 	}
 	return ""
 }

@@ -29,7 +29,7 @@ func TestScenarioVisit(t *testing.T) {
 	d.Press("3").On(ScreenLandscape)
 	d.Press("4").On(ScreenCompare)
 	d.Press("5").On(ScreenKL).Sees("KL divergence says", "KL cannot be measured from here")
-	d.Press("6").Says("Gates: ")
+	d.Press("6").On(ScreenGates).Sees("Gates ask candidates", "gates cannot be run from here")
 	d.Press("7").On(ScreenAudit)
 	d.Press("8").On(ScreenLog).Sees("all measured")
 	d.Press("1").On(ScreenMap)

@@ -14,6 +14,7 @@ const (
 	PaneLandscape
 	PaneCompare
 	PaneKL
+	PaneGates
 	PaneAudit
 	PaneLog
 	PaneTensor
@@ -21,7 +22,7 @@ const (
 )
 
 // paneNames are what help calls the panes.
-var paneNames = [paneCount]string{"Map", "Detail", "Worst", "Clipping", "Landscape", "Compare", "KL", "Audit", "Log", "Tensor"}
+var paneNames = [paneCount]string{"Map", "Detail", "Worst", "Clipping", "Landscape", "Compare", "KL", "Gates", "Audit", "Log", "Tensor"}
 
 // Screen is what fills the body.
 type Screen uint8
@@ -55,7 +56,7 @@ var screenTable = []screenInfo{
 	{ScreenLandscape, "Landscape", []PaneID{PaneLandscape}, ""},
 	{ScreenCompare, "Compare", []PaneID{PaneCompare}, ""},
 	{ScreenKL, "KL", []PaneID{PaneKL}, ""},
-	{ScreenGates, "Gates", nil, "this version does not run gates yet"},
+	{ScreenGates, "Gates", []PaneID{PaneGates}, ""},
 	{ScreenAudit, "Audit", []PaneID{PaneAudit}, ""},
 	{ScreenLog, "Log", []PaneID{PaneLog}, ""},
 	{ScreenTensor, "Tensor", []PaneID{PaneTensor}, ""},

@@ -22,6 +22,9 @@ func (p *Audit) FilterCount() (n, of int) {
 	return len(p.filtered(all)), len(all)
 }
 
+// FilterNoun is what the filter counts.
+func (p *Audit) FilterNoun() string { return "finding" }
+
 // SetFilterText shows only findings whose severity, id, place or message matches;
 // case is ignored unless the text has upper case, and "!" in front inverts it.
 func (p *Audit) SetFilterText(text string) error {

@@ -1,8 +1,10 @@
 package views
 
 import (
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -96,6 +98,9 @@ func (p *Gates) Title() string {
 	if s.Texts != nil {
 		title += " · log probabilities on " + Clean(s.Texts.Name)
 	}
+	for _, name := range slices.Sorted(maps.Keys(g.Settings)) { // what is not as usual
+		title += " · " + Clean(name) + " " + Clean(g.Settings[name])
+	}
 	return title
 }
 
@@ -104,7 +109,7 @@ func (p *Gates) SetSize(w, h int) { p.w, p.h = w, h }
 
 // Apply takes in what is new; a title counts answers.
 func (p *Gates) Apply(b sessions.Batch) {
-	if b.Reset != nil || len(b.GatesBegun)+len(b.GatesAnswered)+len(b.GatesMetered)+len(b.GatesEnded) > 0 {
+	if b.Reset != nil || len(b.GatesBegun)+len(b.GatesOpened)+len(b.GatesAnswered)+len(b.GatesMetered)+len(b.GatesEnded) > 0 {
 		p.version++
 	}
 	if w := &p.scene.Gates; w.Running && b.Reset == nil { // what comes in is of what runs
@@ -114,6 +119,15 @@ func (p *Gates) Apply(b sessions.Batch) {
 		for _, a := range b.GatesAnswered {
 			w.Runs = a.Run
 		}
+	}
+	if len(b.GatesAnswered) > 0 {
+		var mine []*gates.Result
+		for _, a := range b.GatesAnswered {
+			if a.Run == p.scene.Gates.At {
+				mine = append(mine, a.Result)
+			}
+		}
+		p.book.note(p.run(), mine)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"quantscope/analysis/gates"
+	"quantscope/analysis/gates/chat"
 )
 
 // meter is what an arm told of itself, nil while it is not done.
@@ -115,12 +116,15 @@ func (p *Gates) armWords(w int) []string {
 		}
 	}
 	if q := p.index.pairs[[2]int{-1, p.arm}]; q != nil {
-		say(steady(q.Verdict))
-		quietly(pairWords(q))
+		say(Clean(p.book.run.Setup.Arms[p.arm].Label) + ": " + steady(q.Verdict) + ".")
+		quietly(fmt.Sprintf("Only the baseline passes %d, only this arm %d.", q.OnlyBase, q.OnlyArm))
 	}
 	m := p.meter(p.arm)
 	if m == nil {
 		quietly("It is not done: what it tells of itself comes at its end.")
+		if opened := p.book.run.Opened; p.arm < len(opened) && opened[p.arm] != nil {
+			quietly(identityWords(opened[p.arm]))
+		}
 		return out
 	}
 	if rate, length := acceptanceOf(m); rate != "" {
@@ -145,31 +149,12 @@ func (p *Gates) armWords(w int) []string {
 		}
 		say(text)
 	}
-	quietly(identityWords(m))
+	quietly(identityWords(&m.Identity))
 	return out
 }
 
-// pairWords are the figures of an arm against the baseline.
-func pairWords(q *gates.Pair) string {
-	text := fmt.Sprintf("Only the baseline passes %d, only the arm %d", q.OnlyBase, q.OnlyArm)
-	if isNumber(q.P) {
-		text += fmt.Sprintf(", McNemar p %.2g", q.P)
-	}
-	if isNumber(q.Low) && isNumber(q.High) && (q.Low != 0 || q.High != 0) {
-		text += fmt.Sprintf(", difference [%s, %s] points", number("%+.1f", 100*q.Low), number("%+.1f", 100*q.High))
-	}
-	if isNumber(q.Band) && q.Band > 0 {
-		text += fmt.Sprintf("; so many answers tell differences from %.1f points on", 100*q.Band)
-	}
-	if q.Noise >= 0 {
-		text += fmt.Sprintf("; the placebo differs in %d", q.Noise)
-	}
-	return text + "."
-}
-
 // identityWords say who answered.
-func identityWords(m *gates.Meter) string {
-	d := &m.Identity
+func identityWords(d *chat.Identity) string {
 	text := "Answered by " + Clean(d.Model)
 	if d.Model == "" {
 		text = "Answered by a model without a name"

@@ -9,11 +9,12 @@ import (
 // gatesBook has the answers of a run by probe and arm. Answers are taken in as they
 // come; each is looked at once.
 type gatesBook struct {
-	run   *sessions.GateRun
-	seen  int // of its results
-	cells [][]gatesCell
-	all   int // answers that there are, each counted once
-	last  gates.Key
+	run     *sessions.GateRun
+	seen    int // of its results
+	cells   [][]gatesCell
+	all     int // answers that there are, each counted once
+	last    gates.Key
+	changes uint64 // grows with every answer
 }
 
 // gatesCell is what an arm answered to a probe.
@@ -33,8 +34,8 @@ func (b *gatesBook) update(run *sessions.GateRun) {
 		*b = gatesBook{}
 		return
 	}
-	if b.run != run || b.seen > len(run.Results) {
-		*b = gatesBook{run: run, last: gates.Key{Arm: -1, Probe: -1}}
+	if b.run != run || b.seen != len(run.Results) {
+		*b = gatesBook{run: run, changes: b.changes + 1, last: gates.Key{Arm: -1, Probe: -1}}
 		s := run.Setup
 		b.cells = make([][]gatesCell, len(s.Probes))
 		left := gatesMost
@@ -55,27 +56,48 @@ func (b *gatesBook) update(run *sessions.GateRun) {
 	b.seen = len(run.Results)
 }
 
+// note takes in answers that the run has just taken in. One that was asked again
+// stands in place of the older.
+func (b *gatesBook) note(run *sessions.GateRun, results []*gates.Result) {
+	if b.run != run || run == nil {
+		return // they are taken in with all others
+	}
+	for _, r := range results {
+		b.take(r)
+	}
+	b.seen = len(run.Results)
+}
+
 func (b *gatesBook) take(r *gates.Result) {
 	c, i := b.place(r.Key())
 	if c == nil {
 		return
 	}
 	b.last = r.Key()
-	if c.results[i] != nil {
-		return // the first one holds
+	if old := c.results[i]; old != nil {
+		c.count(old, -1)
+		b.all--
 	}
 	c.results[i] = r
-	c.of++
+	c.count(r, 1)
 	b.all++
-	c.events += int(r.Verdict.Figures["replacement"])
+	b.changes++
+}
+
+// count adds an answer to what is known of a cell, or takes it out.
+func (c *gatesCell) count(r *gates.Result, by int) {
+	c.of += by
+	if n := r.Verdict.Figures["replacement"]; n > 0 && n < gatesMost {
+		c.events += by * int(n)
+	}
 	if r.Verdict.Passed {
-		c.passed++
+		c.passed += by
 		return
 	}
 	if c.faults == nil {
 		c.faults = map[grade.Fault]int{}
 	}
-	c.faults[r.Verdict.Fault]++
+	c.faults[r.Verdict.Fault] += by
 }
 
 // place is the cell of an answer and where it stands in it; nil where there is no

@@ -29,14 +29,14 @@ type gatesItemsOf struct {
 	at      gatesRowID
 	arm     int
 	inOrder bool
-	seen    int
+	changes uint64
 	version uint64
 }
 
 // update lists the cases of the selected cell: those that failed first, unless the
 // suite's order is asked for.
 func (l *gatesItems) update(p *Gates) {
-	of := gatesItemsOf{p.book.run.Setup, p.at, p.arm, p.inOrder, p.book.seen, p.made.version}
+	of := gatesItemsOf{p.book.run.Setup, p.at, p.arm, p.inOrder, p.book.changes, p.made.version}
 	if l.of != of {
 		*l = gatesItems{of: of, list: l.list[:0]}
 		s := p.book.run.Setup
@@ -175,7 +175,7 @@ func (p *Gates) casesHead(w, h int) []string {
 	pair := p.index.pairOf(row, p.arm)
 	switch {
 	case pair != nil && pair.Verdict != "":
-		about = Clean(pair.Verdict)
+		about = steady(pair.Verdict)
 	case row.kind == gatesProbeRow:
 		about = Clean(s.Probes[row.probe].About)
 	}

@@ -1,10 +1,13 @@
 package views
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/muesli/termenv"
 
+	"quantscope/analysis/gates"
+	"quantscope/analysis/gates/grade"
 	"quantscope/sessions"
 )
 
@@ -130,9 +133,15 @@ func (p *Gates) ink(arm int) int {
 	return -1
 }
 
-// unfinishedGates says that there is more to ask of a run.
+// unfinishedGates says that a run did not come to its end.
 func unfinishedGates(g *sessions.GateRun) bool {
 	return g.End == nil || g.End.State != string(sessions.RunFinished)
+}
+
+// GatesLeft says that there is more to ask of a run: it did not come to its end, or
+// answers did not come.
+func GatesLeft(g *sessions.GateRun) bool {
+	return g != nil && (unfinishedGates(g) || slices.ContainsFunc(g.Results, func(r *gates.Result) bool { return r.Verdict.Fault == grade.Erred }))
 }
 
 // besideRule sets two columns of lines of w cells each beside each other, with a rule

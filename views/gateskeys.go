@@ -27,7 +27,7 @@ func (p *Gates) Keys() []Key {
 		{Keys: []string{"home"}, Label: "home", Help: "first row"},
 		{Keys: []string{"end"}, Label: "end", Help: "last row"},
 	}
-	if g := p.run(); g != nil && unfinishedGates(g) {
+	if GatesLeft(p.run()) {
 		run.Help = "go on with the run"
 	}
 	if p.inOrder {
@@ -90,4 +90,12 @@ func (p *Gates) Keys() []Key {
 		open.Help, open.Disabled = "run gates", w.runOff()
 	}
 	return append([]Key{open, back, part, before, run, choose, next, prior, order, fold, foldAll, other, otherBack, left, right}, moves...)
+}
+
+// InCases says that the cases have the keys, and that they do not fill the screen.
+func (p *Gates) InCases() bool { return p.focus == gatesCases && !p.full }
+
+// CanLeave says that esc goes back to something within the screen.
+func (p *Gates) CanLeave() bool {
+	return p.full || p.focus != gatesTable || p.filter.match != nil
 }

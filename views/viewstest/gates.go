@@ -267,13 +267,13 @@ func GatesReport(g *sessions.GateRun) *gates.Report {
 			}
 			p.Worse = p.P < 0.05 && p.OnlyBase > p.OnlyArm
 			p.Better = p.P < 0.05 && p.OnlyArm > p.OnlyBase
-			word := "cannot be told from"
+			word := "no difference shown"
 			if p.Worse {
-				word = "is worse than"
+				word = "worse"
 			}
-			p.Verdict = fmt.Sprintf("%s %s bf16: %d of %d against %d, McNemar p %.3g, beyond what bf16 differs from itself (%d).", s.Arms[arm].Label, word, p.Both+p.OnlyArm, all, p.Both+p.OnlyBase, p.P, p.Noise)
+			p.Verdict = fmt.Sprintf("%s: %d of %d against %d of %d, p %.3g; %d cases tell a difference from 0.060 up", word, p.Both+p.OnlyArm, all, p.Both+p.OnlyBase, all, p.P, all)
 			if p.Worse && probe >= 0 {
-				r.Fails = append(r.Fails, gates.Fail{Kind: gates.FailRegression, Probe: probe, Arm: arm, Message: p.Verdict})
+				r.Fails = append(r.Fails, gates.Fail{Kind: gates.FailRegression, Probe: probe, Arm: arm, Message: s.Arms[arm].Label + ", " + s.Probes[probe].ID + ": " + p.Verdict})
 			}
 			r.Pairs = append(r.Pairs, p)
 		}
