@@ -54,7 +54,10 @@ func (c *Client) compose(r chat.Request) (*asked, error) {
 	}
 	made := r.MaxTokens
 	if made == 0 && !a.echo {
-		made, a.drop = 1, true
+		a.drop = true
+		if c.server.engine != quantscope {
+			made = 1
+		}
 	}
 	a.body["max_tokens"] = made
 	if a.stream {
@@ -93,7 +96,7 @@ func (c *Client) prompt(a *asked, r chat.Request) error {
 		a.body["prompt"] = r.Tokens
 	default:
 		a.body["prompt"] = r.Prompt
-		if engine == vLLM {
+		if engine == vLLM || engine == quantscope {
 			a.body["add_special_tokens"] = false
 		}
 	}
@@ -218,6 +221,9 @@ func (c *Client) logprobs(a *asked, r chat.Request) error {
 	keyed := engine == vLLM || engine == quantscope
 	if keyed && r.Logprobs+r.PromptLogprobs > 0 {
 		a.body["return_token_ids"] = true
+	}
+	if keyed && r.Logprobs > 0 {
+		a.body["return_tokens_as_token_ids"] = true // texts of parts of a character are all alike
 	}
 	if r.PromptLogprobs <= 0 {
 		return nil

@@ -123,6 +123,9 @@ func (f family) vllm(k *chat.Counters) {
 	// The prefix cache was counted under the first names before there was a second one.
 	k.CacheQueries = f.sum("vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries", "vllm:prefix_cache_queries_total")
 	k.CacheHits = f.sum("vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits", "vllm:prefix_cache_hits_total")
+	if s, ok := f.value("quantscope:decode_seconds_total"); ok {
+		k.Seconds = s
+	}
 	switch {
 	case k.ByPosition != nil:
 		k.Speculative = len(k.ByPosition)

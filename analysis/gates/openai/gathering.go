@@ -22,7 +22,6 @@ type gathering struct {
 	text   joined
 	reason joined
 	calls  calls
-	ids    []int32
 	events int
 	chosen bool // a choice came
 	echoed bool // the prompt's tokens came as an echo
@@ -164,7 +163,10 @@ func (g *gathering) choice(c, n node, whole bool) error {
 		}
 		g.r.Finish = f
 	}
-	if g.r.First == 0 && !whole && (d.Text != "" || d.Reasoning != "" || len(d.Tokens) > 0 || g.calls.begun()) {
+	// A token that is part of a character comes as an empty text; an empty text beside
+	// a role, or a reason to end, is none.
+	some := (m.get("content").kind == text && m.get("role").kind == absent || plain.kind == text) && c.get("finish_reason").str() == ""
+	if g.r.First == 0 && !whole && (some || d.Text != "" || d.Reasoning != "" || len(d.Tokens) > 0 || g.calls.begun()) {
 		g.r.First = g.now()
 	}
 	g.text.add(d.Text)

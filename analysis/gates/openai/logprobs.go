@@ -53,13 +53,13 @@ func chatForm(entries []node) ([]chat.Token, error) {
 
 func token(e node) chat.Token {
 	t := chat.Token{ID: -1, Text: e.get("token").str()}
-	if b, ok := raw(e.get("bytes")); ok {
+	asID(&t.ID, &t.Text)
+	if b, ok := raw(e.get("bytes")); ok && (t.ID < 0 || !strings.HasPrefix(b, idPrefix)) {
 		t.Text = b
 	}
 	if id, ok := id(e.get("id")); ok {
 		t.ID = id
 	}
-	asID(&t.ID, &t.Text)
 	t.Logprob, t.Known = logprob(e.get("logprob"))
 	return t
 }
@@ -85,10 +85,12 @@ func id(n node) (int32, bool) {
 	return int32(v), n.kind == number && v >= 0 && v <= math.MaxInt32
 }
 
-// asID takes the id out of a text that stands for one: vLLM writes token_id:7 where
-// it was started so.
+// idPrefix is what vLLM writes before an id in place of a token's text.
+const idPrefix = "token_id:"
+
+// asID takes the id out of a text that stands for one.
 func asID(to *int32, s *string) {
-	if rest, ok := strings.CutPrefix(*s, "token_id:"); ok {
+	if rest, ok := strings.CutPrefix(*s, idPrefix); ok {
 		if v, err := strconv.ParseInt(rest, 10, 32); err == nil && v >= 0 {
 			*to, *s = int32(v), ""
 		}

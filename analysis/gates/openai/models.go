@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,11 +32,13 @@ type served struct {
 	model     string
 	names     []string // that answers of the model may bear
 	version   string
+	spec      string
+	effective string
 	content   string
 	print     string
 	maxTokens int
+	drafts    int // tokens a step; -1: not told
 	settings  map[string]string
-	spec      int
 }
 
 // fetch gets a path and reads its whole body. A status that is an error is one.
@@ -103,7 +104,7 @@ func (c *Client) decode(data []byte, what string) (node, error) {
 
 // find asks a server who it is.
 func (c *Client) find(ctx context.Context) (served, error) {
-	s := served{maxTokens: -1, spec: -1, settings: map[string]string{}, model: c.o.Model}
+	s := served{maxTokens: -1, drafts: -1, settings: map[string]string{}, model: c.o.Model}
 	models, header, err := c.fetchJSON(ctx, http.MethodGet, "/v1/models", nil)
 	var e *chat.Error
 	if errors.As(err, &e) && e.Code == http.StatusNotFound && s.model != "" {
@@ -129,6 +130,9 @@ func (c *Client) find(ctx context.Context) (served, error) {
 		if err := c.props(ctx, &s); err != nil {
 			return s, err
 		}
+	}
+	for _, told := range []*string{&s.version, &s.spec, &s.effective, &s.content, &s.print} {
+		*told = c.clean(*told)
 	}
 	for k, v := range s.settings {
 		s.settings[k] = c.clean(v)
@@ -182,15 +186,8 @@ func (c *Client) choose(s *served, models node) error {
 			s.maxTokens = int(n)
 		}
 	}
-	s.content = line(found.get("content").str())
-	s.print = line(found.get("system_fingerprint").str())
-	s.told(*found, "root", "parent", "effective", "speculative_config", "quantization", "dtype", "spec")
+	s.told(*found, "root", "parent", "quantization", "dtype")
 	s.told(found.get("meta"), "n_ctx_train", "n_params", "size", "ftype", "n_vocab")
-	for _, k := range []string{"speculative", "speculate", "num_speculative_tokens"} {
-		if n := found.get(k).integer(); n >= 0 && n <= 64 {
-			s.spec = int(n)
-		}
-	}
 	return nil
 }
 
@@ -237,7 +234,23 @@ func (c *Client) version(ctx context.Context, s *served) error {
 	if e := strings.ToLower(n.get("engine").str()); s.engine == "" && (e == quantscope || e == vLLM) {
 		s.engine = e
 	}
+	if s.engine == quantscope {
+		s.ours(n)
+	}
 	return nil
+}
+
+// ours takes what quantscope serve tells of what it serves.
+func (s *served) ours(n node) {
+	s.spec, s.effective = line(n.get("spec").str()), line(n.get("effective").str())
+	s.content, s.print = line(n.get("content").str()), line(n.get("system_fingerprint").str())
+	if k := n.get("speculative").integer(); k >= 0 && k <= maxPositions {
+		s.drafts = int(k)
+	}
+	delete(s.settings, "root") // the spec again
+	s.told(n, "path")
+	settings := n.get("settings")
+	s.told(settings, settings.keys...)
 }
 
 // props asks llama.cpp how it runs.
@@ -259,11 +272,8 @@ func (c *Client) props(ctx context.Context, s *served) error {
 	if t := params.get("speculative.types").str(); t != "" {
 		s.settings["speculative.types"] = line(t)
 		if t == "none" {
-			s.spec = 0
+			s.drafts = 0
 		}
-	}
-	if k := params.get("speculative.n_max").integer(); k >= 0 && k <= 1024 && s.spec < 0 {
-		s.settings["speculative.n_max"] = strconv.FormatInt(k, 10)
 	}
 	return nil
 }
@@ -274,12 +284,12 @@ func (c *Client) Identity(ctx context.Context) (chat.Identity, error) {
 	if err != nil {
 		return chat.Identity{}, err
 	}
-	if m, err := c.metrics(ctx); err == nil && s.spec < 0 {
-		s.spec = m.counters.Speculative
+	if m, err := c.metrics(ctx); err == nil && s.drafts < 0 {
+		s.drafts = m.counters.Speculative
 	}
 	return chat.Identity{
 		Kind: "server", At: c.base.shown, Model: s.model, Engine: s.engine, Version: s.version,
-		Effective: s.settings["effective"], Content: s.content, Fingerprint: s.print,
-		Speculative: s.spec, MaxTokens: s.maxTokens, Settings: s.settings,
+		Spec: s.spec, Effective: s.effective, Content: s.content, Fingerprint: s.print,
+		Speculative: s.drafts, MaxTokens: s.maxTokens, Settings: s.settings,
 	}, nil
 }

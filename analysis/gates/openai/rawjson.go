@@ -44,7 +44,7 @@ var errDepth = errors.New("nests too deep")
 // have for it, which no valid text holds. NaN, Infinity and -Infinity, which some
 // servers write, are numbers.
 func parseJSON(data []byte) (node, error) {
-	p := parser{data: data}
+	p := parser{data: data, left: maxNodes}
 	n, err := p.value(0)
 	if err != nil {
 		return node{}, err
@@ -56,9 +56,9 @@ func parseJSON(data []byte) (node, error) {
 }
 
 type parser struct {
-	data  []byte
-	at    int
-	nodes int
+	data []byte
+	at   int
+	left int // values that there may still be
 }
 
 func (p *parser) bad(what string) error { return fmt.Errorf("no JSON: %s at byte %d", what, p.at) }
@@ -86,7 +86,7 @@ func (p *parser) value(depth int) (node, error) {
 	if depth > maxDepth {
 		return node{}, p.bad(errDepth.Error())
 	}
-	if p.nodes++; p.nodes > maxNodes {
+	if p.left--; p.left < 0 {
 		return node{}, p.bad(fmt.Sprintf("more than %d values", maxNodes))
 	}
 	p.space()
@@ -110,9 +110,9 @@ func (p *parser) value(depth int) (node, error) {
 	case p.word("NaN"):
 		return node{kind: number, text: "NaN"}, nil
 	case p.word("Infinity"):
-		return node{kind: number, text: "Inf"}, nil
+		return node{kind: number, text: "Infinity"}, nil
 	case p.word("-Infinity"):
-		return node{kind: number, text: "-Inf"}, nil
+		return node{kind: number, text: "-Infinity"}, nil
 	case c == '-' || c >= '0' && c <= '9':
 		return p.num()
 	}
