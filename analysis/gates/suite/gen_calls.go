@@ -26,7 +26,14 @@ var places = map[string][]string{
 
 func placeScripts() []string { return sortedKeys(places) }
 
-func place(g *draw) string { return pick(g, places[pick(g, g.words("scripts", placeScripts()))]) }
+func place(g *draw) string {
+	if own := g.words("places", nil); own != nil {
+		return pick(g, own)
+	}
+	return pick(g, places[pick(g, g.words("scripts", placeScripts()))])
+}
+
+var placesArg = Arg{"places", Words, nil, "in place of those of scripts", nil}
 
 var kindsOfCalls = []string{"weather", "alarm", "message", "table", "flights"}
 
@@ -36,6 +43,7 @@ var toolCalls = Generator{
 	Args: []Arg{
 		{"kinds", Words, nil, "of requests", kindsOfCalls},
 		{"scripts", Words, nil, "that places are of", placeScripts()},
+		placesArg,
 		{"korean", Flag, false, "ask in Korean", nil},
 	},
 	one: oneCall,

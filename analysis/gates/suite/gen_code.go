@@ -162,7 +162,7 @@ func oneEdit(g *draw) (Case, error) {
 var repeats = Generator{
 	Name:  "repeat",
 	About: "Words, numbers and places in several scripts that are to be said again, byte for byte.",
-	Args:  []Arg{{"scripts", Words, nil, "that places are of", placeScripts()}, {"words", Count, 0.0, "how many; 0: drawn, 3 to 10", nil}},
+	Args:  []Arg{{"scripts", Words, nil, "that places are of", placeScripts()}, placesArg, {"words", Count, 0.0, "how many; 0: drawn, 3 to 10", nil}},
 	one: func(g *draw) (Case, error) {
 		n := g.count("words")
 		if n == 0 {
