@@ -66,6 +66,9 @@ func (r *GatesRequest) gateSettings() map[string]string {
 		s[GatePrefixCache] = "on"
 	}
 	maps.DeleteFunc(s, func(_, v string) bool { return v == "" })
+	if len(s) == 0 {
+		return nil // as it is read back
+	}
 	return s
 }
 
@@ -164,15 +167,17 @@ func (r *GatesRequest) openSuite(ref *candidate.Candidate) (*suite.Suite, error)
 }
 
 // chosenProbes are those of a suite that patterns name: GLOB or re:REGEXP, by
-// commas; "" names all. A pattern that names none is an error.
+// commas; "" names all. A star stands for a / too, so that sums* has sums and
+// sums/sampled. A pattern that names none is an error.
 func chosenProbes(s *suite.Suite, patterns string) ([]suite.Probe, error) {
 	all := slices.Clone(s.Probes)
 	if strings.TrimSpace(patterns) == "" {
 		return all, nil
 	}
 	chosen := make([]bool, len(all))
+	flat := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 	for _, p := range splitPatterns(patterns) {
-		is := func(id string) bool { ok, _ := path.Match(p, id); return ok || strings.HasPrefix(id, p+"/") }
+		is := func(id string) bool { ok, _ := path.Match(flat(p), flat(id)); return ok }
 		if expr, ok := strings.CutPrefix(p, "re:"); ok {
 			re, err := regexp.Compile(expr)
 			if err != nil {

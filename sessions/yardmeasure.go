@@ -67,6 +67,10 @@ func errOfPart(path string) error {
 	return fmt.Errorf("sessions: %s: it is of a part of a checkpoint, and a measurement takes in the whole", path)
 }
 
+func errServed(path string) error {
+	return fmt.Errorf("sessions: %s: it is of served models, and there is no checkpoint to measure", path)
+}
+
 // parties opens what the request names against the checkpoint that meta
 // describes, unless that is done.
 func (r *MeasureRequest) parties(ctx context.Context, session string, meta *metaJSON) (*parties, error) {
@@ -98,6 +102,9 @@ func (s *savedFeed) Measure(ctx context.Context, r MeasureRequest) error {
 	defer release()
 	if s.meta.Part != nil {
 		return errOfPart(s.path)
+	}
+	if s.meta.served() {
+		return errServed(s.path)
 	}
 	return s.writing(ctx, func(ctx context.Context, rec *recorder) error {
 		r.Program = cmp.Or(r.Program, s.meta.Program)

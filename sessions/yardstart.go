@@ -49,7 +49,9 @@ func PrepareMeasure(ctx context.Context, path string, r MeasureRequest) (m *Prep
 			return nil, err
 		}
 		if s, ok := m.Feed.(*savedFeed); ok {
-			identity = s.meta.SourceIdentity
+			if identity = s.meta.SourceIdentity; s.meta.served() {
+				return nil, errors.Join(errServed(path), m.Close())
+			}
 		}
 		if r.recipes, err = storedRecipes(ctx, path); err != nil {
 			return nil, errors.Join(err, m.Close())
