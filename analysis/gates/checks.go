@@ -19,11 +19,11 @@ func (a *analysis) checks(r *Report) []Check {
 		}
 		c.arm = arm
 		c.changed()
-		c.ofArm(CheckDeterminism, "")
+		c.ofArm(CheckDeterminism)
 		c.model()
 		c.empty()
 		c.cap()
-		c.rank()
+		c.ofArm(CheckRank)
 		c.cached()
 		c.speed()
 		c.matchedK()
@@ -66,27 +66,25 @@ func (c *checking) say(id string, state CheckState, figures map[string]float64, 
 	c.add(id, c.arm, state, figures, format, args...)
 }
 
-// asked is a check that was put to the arm itself.
-func (c *checking) asked(id string) (Check, bool) {
+// asked is a check that was put to the arm itself; one that failed, where there are
+// several.
+func (c *checking) asked(id string) (found Check, ok bool) {
 	if m := c.meters[c.arm]; m != nil {
 		for _, k := range m.Checks {
-			if k.ID == id {
-				return k, true
+			if k.ID == id && (!ok || k.State == CheckFailed) {
+				found, ok = k, true
 			}
 		}
 	}
-	return Check{}, false
+	return found, ok
 }
 
-// ofArm adds a check that was put to the arm itself, and says where it was not; idle
-// is why there was nothing to put, "" where there was.
-func (c *checking) ofArm(id, idle string) {
+// ofArm adds a check that was put to the arm itself, and says where it was not.
+func (c *checking) ofArm(id string) {
 	k, ok := c.asked(id)
 	switch {
 	case ok:
 		c.out = append(c.out, k)
-	case idle != "":
-		c.say(id, CheckIdle, nil, "%s", idle)
 	case c.meters[c.arm] == nil:
 		c.say(id, CheckUnknown, nil, "the arm is not through yet")
 	default:
@@ -149,11 +147,7 @@ func (c *checking) cached() {
 			"of %d of %d timed requests the server says that it had kept more than a quarter of the prompt", kept, requests)
 		return
 	}
-	idle := ""
-	if !c.timed() {
-		idle = "no probe is timed"
-	}
-	c.ofArm(CheckCached, idle)
+	c.ofArm(CheckCached)
 }
 
 // empty: outputs have something in them, and not all the same.

@@ -127,18 +127,6 @@ func sorted(set map[string]bool) []string {
 	return out
 }
 
-// rank: log probabilities are those of the texts, where the arm was looked at and
-// where texts were measured through it.
-func (c *checking) rank() {
-	m := c.meters[c.arm]
-	if m != nil && m.Arm1 != nil && m.Arm1.MedianRank > worstMedianRank {
-		c.say(CheckRank, CheckFailed, map[string]float64{"median_rank": m.Arm1.MedianRank, "positions": float64(m.Arm1.Positions)},
-			"the true next token has the median rank %g on %d positions of the texts, beyond %d: log probabilities are not of these texts", m.Arm1.MedianRank, m.Arm1.Positions, worstMedianRank)
-		return
-	}
-	c.ofArm(CheckRank, "")
-}
-
 // speed: tokens by the server's counters and by the answers are the same.
 func (c *checking) speed() {
 	m := c.meters[c.arm]

@@ -12,8 +12,12 @@ import (
 
 // Bounds of the look for remembered prompts.
 const (
-	cachedRounds = 5   // fresh prompts, each followed by itself
-	cachedWords  = 320 // of a prompt, so that computing it takes a while
+	cachedRounds = 5 // fresh prompts, each followed by itself
+	// Words of a prompt: so many at first, and where probes are timed twice as many
+	// until computing one takes cachedWhile, so that remembering it would show.
+	cachedWords = 160
+	cachedMost  = 2560
+	cachedWhile = 50 * time.Millisecond
 	// cachedPairs of the 25 pairs of a repeat and a fresh prompt may have the repeat
 	// the slower one: the rank sum test of five against five has p = 4/252 there.
 	cachedPairs = 2
@@ -32,14 +36,15 @@ func remembered(cached, prompt int) bool {
 }
 
 // cached looks whether the arm remembers prompts, and whether it says so: timings of
-// a server that does and does not are not those of computing.
+// a server that does and does not are not those of computing, and tokens a second
+// are told of every arm.
 func (e *exam) cached(ctx context.Context) error {
-	if !e.setup.timed() {
-		return nil // said by the analysis
+	words, most := cachedWords, cachedWords
+	if e.setup.timed() {
+		most = cachedMost
 	}
-	words := cachedWords
 	if n := e.m.Identity.MaxTokens; n > 0 {
-		words = min(words, n/4)
+		words, most = min(words, n/4), min(most, n/4)
 	}
 	before, countErr := e.t.Counters(ctx)
 	var l look
@@ -51,8 +56,13 @@ func (e *exam) cached(ctx context.Context) error {
 		if stop != nil {
 			return stop
 		}
-		if err != nil && len(l.fresh) == 0 && words > 40 {
+		if len(l.fresh) == 0 && err != nil && words > 40 {
 			words /= 2 // too long for its context, perhaps
+			most = words
+			continue
+		}
+		if len(l.fresh) == 0 && err == nil && first.First > 0 && first.First < cachedWhile && 2*words <= most {
+			words *= 2
 			continue
 		}
 		var again chat.Reply

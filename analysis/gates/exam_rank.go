@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"quantscope/analysis/gates/chat"
-	"quantscope/analysis/stats"
+	"quantscope/analysis/gates/through"
 )
 
 // Bounds of log probabilities that can be right.
@@ -17,6 +15,7 @@ const (
 	// worstMedianRank: of the true next token. A language model has it first in most
 	// places of rankText (the embedded one, of 1,024 tokens, has the median 1); log
 	// probabilities of the place before or after have it among hundreds (142 and 234).
+	// It is below rankTop, so that ranks need not be told.
 	worstMedianRank = 16
 	// resentNats: mean distance between the log probabilities of tokens as they were
 	// made and as the same text has them as a prompt. Only rounding lies between the
@@ -24,7 +23,7 @@ const (
 	resentNats = 0.15
 	// leastCompared tokens say something about either.
 	leastCompared = 8
-	rankTop       = 5
+	rankTop       = 20
 	resentTokens  = 32
 )
 
@@ -62,13 +61,21 @@ func (e *exam) rank(ctx context.Context) error {
 		e.add(CheckRank, CheckUnknown, nil, "log probabilities of a prompt are not told%s", because(err))
 		return nil
 	}
-	p := placesOf(reply.Prompt)
-	f := map[string]float64{"positions": float64(p.n), "median_rank": p.median, "own_in_top": p.own, "before_in_top": p.before, "after_in_top": p.after}
-	if state, text := p.judge(); state != CheckPassed {
-		e.add(CheckRank, state, f, "%s", text)
+	x := through.Examine(&through.Said{Texts: [][]chat.Token{reply.Prompt}, Top: rankTop})
+	f := map[string]float64{"positions": float64(x.Positions), "median_rank": x.MedianRank, "likeliest": float64(x.Own)}
+	why := x.Reason()
+	if why == "" && x.MedianRank > worstMedianRank {
+		why = fmt.Sprintf("the true next token has the median rank %g on a well-known text, beyond %d", x.MedianRank, worstMedianRank)
+	}
+	switch {
+	case x.Positions < leastCompared:
+		e.add(CheckRank, CheckUnknown, f, "log probabilities of only %d tokens of a prompt are told, with their likeliest", x.Positions)
+		return nil
+	case why != "":
+		e.add(CheckRank, CheckFailed, f, "log probabilities of a prompt cannot be right: %s", why)
 		return nil
 	}
-	state, text := p.judge()
+	text := fmt.Sprintf("the true next token has the median rank %g on %d tokens of a well-known text", x.MedianRank, x.Positions)
 	var sums resent
 	for _, p := range resentPrompts() {
 		stop, err := e.resend(ctx, p, &sums)
@@ -80,18 +87,25 @@ func (e *exam) rank(ctx context.Context) error {
 			return nil
 		}
 	}
-	f["resent"], f["resent_difference"], f["resent_shifted"] = float64(len(sums.own)), mean(sums.own), mean(sums.shifted)
-	switch d := mean(sums.own); {
-	case len(sums.own) < leastCompared:
-		e.add(CheckRank, CheckUnknown, f, "%s; only %d tokens that it makes are found again in the same text as a prompt", text, len(sums.own))
-	case d > resentNats && mean(sums.shifted) < d/2:
-		e.add(CheckRank, CheckFailed, f, "%s; but of %d tokens that it makes they differ by %.3g nats in the mean from those of the same text as a prompt, and by %.3g from those of the token before: they are shifted by one", text, len(sums.own), d, mean(sums.shifted))
-	case d > resentNats:
-		e.add(CheckRank, CheckFailed, f, "%s; but of %d tokens that it makes they differ by %.3g nats in the mean from those of the same text as a prompt", text, len(sums.own), d)
-	default:
-		e.add(CheckRank, state, f, "%s; of %d tokens that it makes they differ by %.2g nats in the mean from those of the same text as a prompt", text, len(sums.own), d)
-	}
+	e.resent(text, f, &sums)
 	return nil
+}
+
+// resent judges what tokens got as they were made and as part of a prompt.
+func (e *exam) resent(text string, f map[string]float64, sums *resent) {
+	n, d, before := len(sums.own), mean(sums.own), mean(sums.shifted)
+	f["resent"], f["resent_difference"], f["resent_shifted"] = float64(n), d, before
+	differ := fmt.Sprintf("%s; of %d tokens that it makes they differ by %.2g nats in the mean from those of the same text as a prompt", text, n, d)
+	switch {
+	case n < leastCompared:
+		e.add(CheckRank, CheckUnknown, f, "%s; only %d tokens that it makes are found again in the same text as a prompt", text, n)
+	case d > resentNats && before < d/2:
+		e.add(CheckRank, CheckFailed, f, "%s, and by %.2g from those of the token before: they are shifted by one", differ, before)
+	case d > resentNats:
+		e.add(CheckRank, CheckFailed, f, "%s, where only rounding should lie between: they are not those of the tokens", differ)
+	default:
+		e.add(CheckRank, CheckPassed, f, "%s", differ)
+	}
 }
 
 func because(err error) string {
@@ -160,91 +174,4 @@ func (e *exam) whole(ctx context.Context, prompt string, made *chat.Reply) chat.
 		ids = append(ids, t.ID)
 	}
 	return chat.Request{Tokens: ids, PromptLogprobs: 1}
-}
-
-// places is what the log probabilities of a text look like.
-type places struct {
-	n                  int
-	median             float64 // rank of the true next token; NaN where it cannot be seen
-	least              bool    // median is a lower bound, as ranks are not told
-	mass               float64 // largest sum of the probabilities of different tokens at one place
-	above              float64 // largest log probability
-	own, before, after float64 // share of places whose likeliest hold the token there, the one before, the one after
-}
-
-func placesOf(tokens []chat.Token) places {
-	p := places{above: math.Inf(-1)}
-	var ranks []float64
-	var listed, own, before, after float64
-	for i := range tokens {
-		t := &tokens[i]
-		if !t.Known {
-			continue
-		}
-		p.n++
-		p.above = max(p.above, t.Logprob)
-		if len(t.Top) > 0 {
-			var sum float64
-			for _, a := range t.Top {
-				sum += math.Exp(a.Logprob)
-			}
-			p.mass = max(p.mass, sum)
-		}
-		switch {
-		case t.Rank > 0:
-			ranks = append(ranks, float64(t.Rank))
-		case len(t.Top) > 0:
-			p.least = true
-			rank := 1
-			for _, a := range t.Top {
-				if a.Logprob > t.Logprob {
-					rank++
-				}
-			}
-			ranks = append(ranks, float64(rank))
-		}
-		if len(t.Top) > 0 && i > 0 && i+1 < len(tokens) {
-			listed++
-			own += among(t.Top, t)
-			before += among(t.Top, &tokens[i-1])
-			after += among(t.Top, &tokens[i+1])
-		}
-	}
-	slices.Sort(ranks)
-	p.median = stats.Quantile(ranks, 0.5)
-	p.own, p.before, p.after = own/listed, before/listed, after/listed
-	return p
-}
-
-// among is 1 where a token is one of the likeliest, else 0.
-func among(top []chat.Alt, t *chat.Token) float64 {
-	for _, a := range top {
-		if a.ID >= 0 && t.ID >= 0 && a.ID == t.ID || (a.ID < 0 || t.ID < 0) && a.Text == t.Text {
-			return 1
-		}
-	}
-	return 0
-}
-
-// judge says whether they can be a language model's.
-func (p *places) judge() (CheckState, string) {
-	switch {
-	case p.n < leastCompared:
-		return CheckUnknown, fmt.Sprintf("log probabilities of only %d tokens of a prompt are told", p.n)
-	case p.above > 1e-6:
-		return CheckFailed, fmt.Sprintf("a log probability of a prompt is %+.3g, above 0", p.above)
-	case p.mass > 1.001:
-		return CheckFailed, fmt.Sprintf("probabilities at one place of a prompt sum to %.4g", p.mass)
-	case p.before > p.own+0.2:
-		return CheckFailed, fmt.Sprintf("log probabilities of a prompt are shifted by one: the likeliest hold the token before in %.0f %%, the token itself in %.0f %%", 100*p.before, 100*p.own)
-	case p.after > p.own+0.2:
-		return CheckFailed, fmt.Sprintf("log probabilities of a prompt are shifted by one: the likeliest hold the token after in %.0f %%, the token itself in %.0f %%", 100*p.after, 100*p.own)
-	case math.IsNaN(p.median):
-		return CheckUnknown, fmt.Sprintf("ranks of the %d tokens of a prompt are not told", p.n)
-	case p.median > worstMedianRank:
-		return CheckFailed, fmt.Sprintf("the true next token has the median rank %g on %d tokens of a well-known text, beyond %d: log probabilities are not of this text", p.median, p.n, worstMedianRank)
-	case p.least && p.own < 0.5:
-		return CheckFailed, fmt.Sprintf("the true next token is among the likeliest told in only %.0f %% of %d tokens of a well-known text: log probabilities are not of this text", 100*p.own, p.n)
-	}
-	return CheckPassed, fmt.Sprintf("the true next token has the median rank %s on %d tokens of a well-known text", strings.TrimSuffix(fmt.Sprintf("%.1f", p.median), ".0"), p.n)
 }

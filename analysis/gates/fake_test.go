@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +25,12 @@ type fake struct {
 	logprob  func(id int32, before []int32) float64 // of a token after others; nil: none are told
 	counts   bool
 	closed   func()
-	shiftGen bool // log probabilities of what it makes are of the token before
+	shiftGen bool                        // log probabilities of what it makes are of the token before
+	madeUp   func(i int) float64         // they are these
+	rank     int                         // of every token of a prompt
+	top      func(chat.Token) []chat.Alt // the likeliest at a token; nil: itself
+	drafts   int                         // tokens a step
+	spoil    func(*chat.Counters)        // before they are told
 
 	mu       sync.Mutex
 	asked    int
@@ -34,7 +40,11 @@ type fake struct {
 	counters chat.Counters
 }
 
-func (f *fake) Identity(context.Context) (chat.Identity, error) { return f.id, nil }
+func (f *fake) Identity(context.Context) (chat.Identity, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.id, nil
+}
 
 func (f *fake) Counters(context.Context) (chat.Counters, error) {
 	f.mu.Lock()
@@ -43,7 +53,11 @@ func (f *fake) Counters(context.Context) (chat.Counters, error) {
 		return chat.Counters{}, chat.ErrNoCounters
 	}
 	c := f.counters
+	c.ByPosition = slices.Clone(c.ByPosition)
 	c.At = time.Now()
+	if f.spoil != nil {
+		f.spoil(&c)
+	}
 	return c, nil
 }
 
@@ -85,8 +99,9 @@ func (f *fake) Ask(ctx context.Context, r chat.Request, each func(chat.Delta)) (
 		if got.Model != "" {
 			reply.Model = got.Model
 		}
+		reply.Fingerprint = got.Fingerprint
 		if got.First != 0 {
-			reply.First = got.First
+			reply.First = max(0, got.First) // below 0: not told
 		}
 		if got.CachedTokens != 0 {
 			reply.CachedTokens = got.CachedTokens
@@ -109,15 +124,39 @@ func (f *fake) Ask(ctx context.Context, r chat.Request, each func(chat.Delta)) (
 				shift = 1
 			}
 			reply.Tokens = f.tokens(idsOf(prompt), idsOf(reply.Text), r.Logprobs, shift)
+			for i := range reply.Tokens {
+				if f.madeUp != nil {
+					reply.Tokens[i].Logprob = f.madeUp(i)
+				}
+			}
 		}
 	} else if r.PromptLogprobs > 0 {
 		return reply, &chat.Error{At: "fake", Kind: chat.Refused, Reason: "prompt log probabilities", Err: chat.ErrUnsupported}
 	}
 	f.mu.Lock()
-	f.counters.Generated += int64(reply.CompletionTokens)
+	f.counters.Generated += int64(max(0, reply.CompletionTokens))
 	f.counters.Prompt += int64(reply.PromptTokens)
+	f.draft()
 	f.mu.Unlock()
 	return reply, nil
+}
+
+// draft counts a step of drafts, of which half is accepted. It is called under mu.
+func (f *fake) draft() {
+	k, c := int64(f.drafts), &f.counters
+	c.Speculative = f.drafts
+	if k <= 0 {
+		return
+	}
+	if c.Drafts < 0 {
+		c.Drafts, c.Drafted, c.Accepted, c.ByPosition = 0, 0, 0, make([]int64, k)
+	}
+	c.Drafts += 2
+	c.Drafted += 2 * k
+	c.Accepted += k
+	for i := range c.ByPosition {
+		c.ByPosition[i]++
+	}
 }
 
 // tokens are those of ids after others, each with its log probability, or that of the
@@ -131,6 +170,13 @@ func (f *fake) tokens(before, ids []int32, top, shift int) []chat.Token {
 		if at >= 0 {
 			t.Logprob = f.logprob(all[at], all[:at])
 			t.Rank = 1 + int(-t.Logprob*3)
+		}
+		if f.rank > 0 {
+			t.Rank = f.rank
+		}
+		t.Top = []chat.Alt{{ID: t.ID, Text: t.Text, Logprob: t.Logprob}}
+		if f.top != nil {
+			t.Top = f.top(t)
 		}
 		out = append(out, t)
 	}
@@ -171,12 +217,13 @@ func hashed(season string) func(int32, []int32) float64 {
 	}
 }
 
-// last is the text of the last question of a request.
+// last is the last question of a request, without a nonce before it.
 func last(r chat.Request) string {
+	text := r.Prompt
 	if n := len(r.Messages); n > 0 {
-		return r.Messages[n-1].Content
+		text = r.Messages[n-1].Content
 	}
-	return r.Prompt
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // always grades by the wanted text alone.

@@ -10,12 +10,16 @@ import (
 // texts asks an arm for the log probabilities of texts, where the run wants them, and
 // holds a candidate's against the baseline's. That they are not told is no error.
 func (r *run) texts(ctx context.Context, t chat.Target, m *Meter) error {
-	said, err := r.said1(ctx, t, m.Arm)
+	said, err := r.sayTexts(ctx, t, m.Arm)
 	if err != nil || said == nil {
 		return err
 	}
 	sum := through.Sum(said)
 	m.Said, m.Arm1 = said, &sum
+	if why := through.Examine(said).Reason(); why != "" {
+		m.Checks = append(m.Checks, newCheck(CheckRank, m.Arm, CheckFailed,
+			map[string]float64{"positions": float64(sum.Positions), "median_rank": sum.MedianRank}, "log probabilities of the texts cannot be right: %s", why))
+	}
 	if m.Arm == r.setup.Baseline() {
 		r.said = said
 		return nil
@@ -32,9 +36,9 @@ func (r *run) texts(ctx context.Context, t chat.Target, m *Meter) error {
 	return nil
 }
 
-// said1 is what one arm says of the texts; nil where none are asked for, and where it
+// sayTexts is what one arm says of the texts; nil where none are asked for, and where it
 // does not tell. Its error is the end of the run.
-func (r *run) said1(ctx context.Context, t chat.Target, arm int) (*through.Said, error) {
+func (r *run) sayTexts(ctx context.Context, t chat.Target, arm int) (*through.Said, error) {
 	texts := r.setup.Texts
 	if texts == nil {
 		return nil, nil
@@ -68,6 +72,6 @@ func (r *run) baselineSaid(ctx context.Context, arm int) error {
 		return err
 	}
 	defer r.close(t, base)
-	r.said, err = r.said1(ctx, t, base)
+	r.said, err = r.sayTexts(ctx, t, base)
 	return err
 }
