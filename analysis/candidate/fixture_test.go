@@ -65,6 +65,11 @@ func values(t testing.TB, s model.Source, p model.Place) []float32 {
 // settings of a layout.
 func exported(t testing.TB, ck *checkpoint.Checkpoint, top *topology.Model, targets, layout, name string) string {
 	t.Helper()
+	return exportedWith(t, ck, top, targets, layout, name, export.Shared)
+}
+
+func exportedWith(t testing.TB, ck *checkpoint.Checkpoint, top *topology.Model, targets, layout, name string, globals export.Globals) string {
+	t.Helper()
 	matrices, _, err := selectTargets(top, targets)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +85,7 @@ func exported(t testing.TB, ck *checkpoint.Checkpoint, top *topology.Model, targ
 	if v, err = v.WithConvention(conv); err != nil {
 		t.Fatal(err)
 	}
-	p, err := export.NewPlan(ck, top, matrices, v, export.Settings{Layout: layout})
+	p, err := export.NewPlan(ck, top, matrices, v, export.Settings{Layout: layout, Globals: globals})
 	if err != nil {
 		t.Fatal(err)
 	}
