@@ -99,7 +99,10 @@ type gatesPair struct {
 	OnlyBase  int             `json:"only_baseline"`
 	OnlyArm   int             `json:"only_candidate"`
 	Neither   int             `json:"neither"`
+	Cases     int             `json:"cases"`
+	Diff      sessions.Figure `json:"difference"` // of shares
 	P         sessions.Figure `json:"p"`
+	Adjusted  sessions.Figure `json:"p_adjusted"` // over all probes of the arm
 	Low       sessions.Figure `json:"difference_low"`
 	High      sessions.Figure `json:"difference_high"`
 	Band      sessions.Figure `json:"band"`
@@ -187,7 +190,7 @@ func gatesOf(path string, rep *gates.Report, run *sessions.GateRun, show int) *g
 	for _, p := range rep.Pairs {
 		g := gatesPair{
 			Probe: probe(p.Probe), Candidate: label(p.Arm), Baseline: label(s.Baseline()), Both: p.Both, OnlyBase: p.OnlyBase, OnlyArm: p.OnlyArm, Neither: p.Neither,
-			P: sessions.Figure(p.P), Low: sessions.Figure(p.Low), High: sessions.Figure(p.High), Band: sessions.Figure(p.Band), Better: p.Better, Worse: p.Worse, Sentence: p.Verdict,
+			Cases: p.Cases, Diff: sessions.Figure(p.Difference), P: sessions.Figure(p.P), Adjusted: sessions.Figure(p.Adjusted), Low: sessions.Figure(p.Low), High: sessions.Figure(p.High), Band: sessions.Figure(p.Band), Better: p.Better, Worse: p.Worse, Sentence: p.Verdict,
 		}
 		if p.Noise >= 0 {
 			n := p.Noise
