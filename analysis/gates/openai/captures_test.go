@@ -339,7 +339,7 @@ func TestPieces(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &Client{o: Options{}.filled()}
-	for n := 1; n < 200; n++ {
+	for n := 1; n < 200; n += 1 + n/8 {
 		g := newGathering(&asked{}, chat.Request{}, nil, nowhere)
 		if err := c.readStream(&slowly{data, n}, g); err != nil {
 			t.Fatal(n, err)

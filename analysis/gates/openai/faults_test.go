@@ -87,14 +87,18 @@ func TestFaults(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			s := openaitest.Start(t, openaitest.Script{Fault: always(f), Key: "sk-secret-0123456789"})
-			o := Options{Timeout: 2 * quick, Idle: quick, First: quick, MaxBytes: 1 << 20}
-			switch f {
-			case openaitest.Endless, openaitest.Bomb:
-				o.Timeout, o.First = 20*time.Second, 20*time.Second
+			c := open(t, s.URL, Options{MaxBytes: 1 << 20})
+			switch f { // the others answer at once, on however busy a machine
+			case openaitest.Silent:
+				c.o.Timeout, c.o.First = 2*quick, quick
 			case openaitest.Trickle:
-				o.MaxBytes = 1 << 40
+				c.o.Timeout, c.o.MaxBytes = 2*quick, 1<<40
+			case openaitest.Stall:
+				c.o.Timeout, c.o.Idle = 2*quick, time.Minute
+				if stream {
+					c.o.Timeout, c.o.Idle = time.Minute, 4*quick
+				}
 			}
-			c := open(t, s.URL, o)
 			var told strings.Builder
 			reply, err := c.Ask(t.Context(), hello(stream), func(d chat.Delta) { told.WriteString(d.Text) })
 			var e *chat.Error

@@ -17,12 +17,15 @@ var errEvent = errors.New("an event of the stream is too long")
 // so that a connection stays open, and fields other than data are passed over, but
 // that a line "error:" is data too, as some servers write it.
 type events struct {
+	most int // bytes of an event
 	r    *bufio.Reader
 	line []byte
 	cr   bool // the line before ended in CR: an LF at once belongs to it
 }
 
-func newEvents(r io.Reader) *events { return &events{r: bufio.NewReaderSize(r, 16<<10)} }
+func newEvents(r io.Reader) *events {
+	return &events{most: maxEvent, r: bufio.NewReaderSize(r, 16<<10)}
+}
 
 // next is the data of the next event. At the end of a stream an event that no empty
 // line ended is given as well: what cannot be read in it is for the caller to say.
@@ -53,7 +56,7 @@ func (e *events) next() ([]byte, error) {
 		}
 		some = true
 		data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
-		if len(data) > maxEvent {
+		if len(data) > e.most {
 			return nil, errEvent
 		}
 	}
@@ -75,7 +78,7 @@ func (e *events) read() ([]byte, error) {
 		if c == '\n' || c == '\r' {
 			return e.line, nil
 		}
-		if e.line = append(e.line, c); len(e.line) > maxEvent {
+		if e.line = append(e.line, c); len(e.line) > e.most {
 			return nil, errEvent
 		}
 	}

@@ -53,7 +53,8 @@ func TestEvents(t *testing.T) {
 	if _, err := e.next(); err != torn {
 		t.Errorf("%v", err)
 	}
-	e = newEvents(io.LimitReader(endless{}, maxEvent+100))
+	e = newEvents(endless{})
+	e.most = 1 << 10
 	if _, err := e.next(); err != errEvent {
 		t.Errorf("%v", err)
 	}

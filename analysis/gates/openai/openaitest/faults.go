@@ -54,11 +54,11 @@ func Faults() []Fault {
 	}
 }
 
-// bomb is 64 MiB of zeros, packed.
+// bomb is 8 MiB of zeros, packed.
 var bomb = sync.OnceValue(func() string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	for range 64 {
+	for range 8 {
 		_, _ = z.Write(make([]byte, 1<<20))
 	}
 	_ = z.Close()
