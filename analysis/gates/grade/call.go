@@ -17,18 +17,24 @@ import (
 var styles = []template.Style{template.Hermes, template.GLM, template.QwenCode, template.Mistral, template.Llama}
 
 // callsIn takes calls out of a text that the server left whole.
-func callsIn(text string) []chat.ToolCall {
+func callsIn(text string, tools []chat.Tool) []chat.ToolCall {
 	for _, s := range styles {
-		if _, calls := s.Calls(text); len(calls) > 0 {
+		if _, calls := s.CallsOf(text, tools); len(calls) > 0 {
 			return calls
 		}
 	}
 	return nil
 }
 
-// malformed says what a text began as a call and is none, in styles with markers.
+// malformed says what a text began as a call and is none. Several styles share their
+// markers, so a text that has calls in one of them is judged by that one.
 func malformed(text string) string {
-	for _, s := range styles[:4] {
+	for _, s := range styles {
+		if _, calls := s.Calls(text); len(calls) > 0 {
+			return s.Malformed(text)
+		}
+	}
+	for _, s := range []template.Style{template.Hermes, template.Mistral} {
 		if why := s.Malformed(text); why != "" {
 			return why
 		}
@@ -43,7 +49,7 @@ func (s *sheet) call() (finding, string) {
 		}
 		calls := t.reply.ToolCalls
 		if len(calls) == 0 {
-			calls = callsIn(t.text)
+			calls = callsIn(t.text, s.c.Tools)
 		}
 		s.figures["calls"] += float64(len(calls))
 		if why := malformed(t.text); why != "" {

@@ -127,7 +127,7 @@ func (s *sheet) measure() {
 		if t.m.cut {
 			s.figures["cut"] = 1
 		}
-		if malformed(t.reply.Text) != "" {
+		if malformed(t.text) != "" {
 			s.figures["malformed"] = 1
 		}
 		for _, at := range t.m.places {

@@ -17,7 +17,9 @@ func answer(texts ...string) *Answer {
 	return a
 }
 
-func asked(w *suite.Want) *suite.Case { return &suite.Case{ID: "0", Turns: []suite.Turn{{User: "?", Want: w}}} }
+func asked(w *suite.Want) *suite.Case {
+	return &suite.Case{ID: "0", Turns: []suite.Turn{{User: "?", Want: w}}}
+}
 
 func probe(grader string, args map[string]any) *suite.Probe {
 	return &suite.Probe{ID: "p", Grader: grader, Args: args, Passes: 1, Need: 1, Set: suite.Settings{MaxTokens: 1000}}
