@@ -19,6 +19,7 @@ type Sampling struct {
 type Sampler struct {
 	s     Sampling
 	rand  *rand.Rand
+	keys  []uint64
 	order []int32
 	p     []float64
 }
@@ -33,19 +34,8 @@ func (s *Sampler) Choose(logits []float32) int32 {
 	if s.s.Temperature <= 0 {
 		return argmax(logits)
 	}
-	s.order, s.p = s.order[:0], s.p[:0]
-	for i := range logits {
-		s.order = append(s.order, int32(i))
-	}
-	slices.SortStableFunc(s.order, func(a, b int32) int {
-		switch {
-		case logits[a] > logits[b]:
-			return -1
-		case logits[a] < logits[b]:
-			return 1
-		}
-		return 0
-	})
+	s.sort(logits)
+	s.p = s.p[:0]
 	if s.s.TopK > 0 {
 		s.order = s.order[:min(s.s.TopK, len(s.order))]
 	}
@@ -70,6 +60,27 @@ func (s *Sampler) Choose(logits []float32) int32 {
 		}
 	}
 	return s.order[len(s.p)-1]
+}
+
+// sort orders tokens by falling logit, of equal ones the first, NaN last.
+func (s *Sampler) sort(logits []float32) {
+	s.keys, s.order = s.keys[:0], s.order[:0]
+	for i, v := range logits {
+		// The bits of floats, with negative ones turned around, are in their order.
+		b := math.Float32bits(v + 0) // one zero
+		if v != v {
+			b = 0
+		} else if b>>31 == 0 {
+			b |= 1 << 31
+		} else {
+			b = ^b
+		}
+		s.keys = append(s.keys, uint64(^b)<<32|uint64(uint32(i)))
+	}
+	slices.Sort(s.keys)
+	for _, k := range s.keys {
+		s.order = append(s.order, int32(uint32(k)))
+	}
 }
 
 func argmax(x []float32) int32 {

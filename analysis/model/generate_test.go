@@ -85,3 +85,25 @@ func TestGenerateStops(t *testing.T) {
 		t.Errorf("%v, want %v", got, all[:at+1])
 	}
 }
+
+// TestOrderOfChoices: tokens are drawn from by falling logit, of equal ones the
+// first, zeros of both signs being equal, and NaN last.
+func TestOrderOfChoices(t *testing.T) {
+	inf, nan, zero := float32(math.Inf(1)), float32(math.NaN()), float32(0)
+	s := NewSampler(Sampling{Temperature: 1})
+	s.sort([]float32{nan, -1, -zero, 1e-40, inf, zero, -inf, 3, -1e-40, 3, -2})
+	if want := []int32{4, 7, 9, 3, 2, 5, 8, 1, 10, 6, 0}; !slices.Equal(s.order, want) {
+		t.Errorf("%v, want %v", s.order, want)
+	}
+}
+
+func BenchmarkChoose(b *testing.B) {
+	logits := make([]float32, 49152)
+	for i := range logits {
+		logits[i] = float32(i*7919%49152) / 4000
+	}
+	s := NewSampler(Sampling{Temperature: 0.7, TopP: 0.95})
+	for b.Loop() {
+		s.Choose(logits)
+	}
+}

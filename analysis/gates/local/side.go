@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"quantscope/analysis/gates/template"
@@ -133,6 +134,10 @@ func isGGUF(path string) bool {
 	return err == nil && string(magic) == "GGUF"
 }
 
+// turnEnds are tokens that end an answer wherever a vocabulary has them: GGUF files
+// mostly name one token that ends a text, and llama.cpp adds these by their names.
+var turnEnds = []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"}
+
 // ggufSide gives what a GGUF file says of both in the words of a checkpoint's files.
 func (e *Engine) ggufSide() (side, func(), error) {
 	f, err := gguf.Open(e.c.Path)
@@ -147,10 +152,10 @@ func (e *Engine) ggufSide() (side, func(), error) {
 	}
 	id := func(key string) (int32, bool) {
 		switch v := f.Metadata[key].V.(type) {
-		case uint32:
-			return int32(v), true
-		case int32:
-			return v, true
+		case uint64:
+			return int32(v), v <= math.MaxInt32
+		case int64:
+			return int32(v), v >= 0 && v <= math.MaxInt32
 		}
 		return 0, false
 	}
@@ -160,6 +165,11 @@ func (e *Engine) ggufSide() (side, func(), error) {
 	var ends []int32
 	for _, key := range []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} {
 		if v, ok := id(key); ok {
+			ends = append(ends, v)
+		}
+	}
+	for _, t := range turnEnds {
+		if v, ok := e.tok.ID(t); ok && e.tok.Special(v) {
 			ends = append(ends, v)
 		}
 	}
