@@ -15,7 +15,8 @@ const worstNoise = 0.2
 
 // twice are the answers of the baseline and of the baseline again.
 type twice struct {
-	n, verdicts, texts int
+	n, verdicts     int
+	compared, texts int
 }
 
 func (c *checking) twice() (t twice, whole bool) {
@@ -31,6 +32,10 @@ func (c *checking) twice() (t twice, whole bool) {
 		if base.Verdict.Passed != r.Verdict.Passed {
 			t.verdicts++
 		}
+		if c.Probes[r.Probe].Timed {
+			continue // their prompts differ, by the nonce
+		}
+		t.compared++
 		if !sameAnswer(&base.Answer.Replies, &r.Answer.Replies) {
 			t.texts++
 		}
@@ -63,14 +68,14 @@ func (c *checking) placebo() {
 		return
 	}
 	t, whole := c.twice()
-	f := map[string]float64{"answers": float64(t.n), "verdicts": float64(t.verdicts), "texts": float64(t.texts)}
+	f := map[string]float64{"answers": float64(t.n), "verdicts": float64(t.verdicts), "compared": float64(t.compared), "texts": float64(t.texts)}
 	if t.n == 0 || !whole {
 		c.add(CheckPlacebo, -1, CheckUnknown, f, "the baseline was asked %d of %d answers again so far", len(c.byArm[c.Placebo()]), c.Answers()/len(c.Arms))
 		return
 	}
 	low, high := stats.Wilson(t.verdicts, t.n, c.level)
 	f["share"], f["low"], f["high"] = float64(t.verdicts)/float64(t.n), low, high
-	text := fmt.Sprintf("the baseline differs from itself in %d of %d verdicts (%.1f to %.1f %%) and in %d texts", t.verdicts, t.n, 100*low, 100*high, t.texts)
+	text := fmt.Sprintf("the baseline differs from itself in %d of %d verdicts (%.1f to %.1f %%), and in the text of %d of %d answers", t.verdicts, t.n, 100*low, 100*high, t.texts, t.compared)
 	if f["share"] > worstNoise {
 		c.add(CheckPlacebo, -1, CheckFailed, f, "%s: nothing can be told against that", text)
 		return
@@ -127,7 +132,7 @@ func (c *checking) changed() {
 	for _, r := range c.byArm[c.arm] {
 		k := r.Key()
 		k.Arm = c.Baseline()
-		if b := c.by[k]; b != nil && !erred(b) && !erred(r) {
+		if b := c.by[k]; b != nil && !erred(b) && !erred(r) && !c.Probes[r.Probe].Timed {
 			answers++
 			if sameAnswer(&b.Answer.Replies, &r.Answer.Replies) {
 				same++

@@ -15,7 +15,7 @@ func blank(p *chat.Reply) bool {
 
 // Bounds of answers that end at their budget and say that they ended by themselves.
 const (
-	// capPile: so many are more than chance brings to one length.
+	// capPile: so many different texts are more than chance brings to one length.
 	capPile = 3
 	// capNear: lengths below the budget that show how many chance does bring there.
 	capNear = 4
@@ -25,7 +25,8 @@ const (
 
 // cap: answers that were cut off are told as such and are no passes.
 func (c *checking) cap() {
-	var told, counted, silent, over, cut, passed, stop, near int
+	var told, counted, silent, over, cut, passed int
+	stop, near := map[string]bool{}, map[string]bool{} // texts: the same one comes again in passes and in sibling probes
 	for _, r := range c.byArm[c.arm] {
 		budget := c.Probes[r.Probe].Set.MaxTokens
 		for i := range r.Answer.Replies {
@@ -51,14 +52,14 @@ func (c *checking) cap() {
 				}
 			}
 			if p.Finish == chat.FinishStop && n == budget {
-				stop++
+				stop[p.Text] = true
 			}
 			if p.Finish == chat.FinishStop && n < budget && n >= budget-capNear {
-				near++
+				near[p.Text] = true
 			}
 		}
 	}
-	f := map[string]float64{"replies": float64(told), "truncated": float64(cut), "passed": float64(passed), "over": float64(over), "stop_at_budget": float64(stop), "stop_near": float64(near)}
+	f := map[string]float64{"replies": float64(told), "truncated": float64(cut), "passed": float64(passed), "over": float64(over), "stop_at_budget": float64(len(stop)), "stop_near": float64(len(near))}
 	switch {
 	case told == 0:
 		c.say(CheckCap, CheckUnknown, f, "no answer came yet")
@@ -66,8 +67,8 @@ func (c *checking) cap() {
 		c.say(CheckCap, CheckFailed, f, "%d replies that were cut off at their budget are in answers that were counted as passed", passed)
 	case over > 0:
 		c.say(CheckCap, CheckFailed, f, "%d of %d replies are longer than their budget", over, told)
-	case stop >= capPile && stop*capNear > capTimes*near:
-		c.say(CheckCap, CheckFailed, f, "%d replies end exactly at their budget and say that they ended by themselves, %d at the %d lengths before it: they are cut off and not told as such", stop, near, capNear)
+	case len(stop) >= capPile && len(stop)*capNear > capTimes*len(near):
+		c.say(CheckCap, CheckFailed, f, "%d different replies end exactly at their budget and say that they ended by themselves, %d at the %d lengths before it: they are cut off and not told as such", len(stop), len(near), capNear)
 	case counted < told:
 		c.say(CheckCap, CheckUnknown, f, "of %d of %d replies the number of tokens is not told, so whether they were cut off is not seen", told-counted, told)
 	case silent > 0:

@@ -426,7 +426,7 @@ func truncating(finish string, at func(n int) int) *fake {
 func TestTruncatedCountedAsPassed(t *testing.T) {
 	s := asks(12, suite.Probe{})
 	wants(t, ran(t, s, arms(false, truncating(chat.FinishLength, func(int) int { return 64 }))), CheckCap, 0, CheckFailed, "12 replies that were cut off")
-	wants(t, ran(t, s, arms(false, truncating(chat.FinishStop, func(int) int { return 64 }))), CheckCap, 0, CheckFailed, "12 replies end exactly at their budget and say that they ended by themselves")
+	wants(t, ran(t, s, arms(false, truncating(chat.FinishStop, func(int) int { return 64 }))), CheckCap, 0, CheckFailed, "12 different replies end exactly at their budget and say that they ended by themselves")
 	wants(t, ran(t, s, arms(false, truncating(chat.FinishStop, func(int) int { return 65 }))), CheckCap, 0, CheckFailed, "longer than their budget")
 	// Answers of all lengths end at the budget now and then.
 	wants(t, ran(t, s, arms(false, truncating(chat.FinishStop, func(n int) int { return 59 + n%6 }))), CheckCap, 0, CheckPassed)
