@@ -81,4 +81,5 @@ def main():
             print(json.dumps(row, ensure_ascii=False))
 
 
-main()
+if __name__ == "__main__":
+    main()

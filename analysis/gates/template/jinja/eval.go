@@ -111,7 +111,7 @@ func (f *filtering) eval(r *run, s *scope) any {
 	return r.filter(f.name, v, a)
 }
 
-func (t *testing) eval(r *run, s *scope) any {
+func (t *testOf) eval(r *run, s *scope) any {
 	r.step()
 	v := plain(t.of.eval(r, s))
 	a := r.arguments(&t.args, s)
@@ -265,7 +265,7 @@ func (r *run) attr(o any, name string) any {
 
 func (r *run) noAttr(o any, name string) any {
 	if strings.HasPrefix(name, "__") {
-		r.failf("access to attribute '%s' of '%s' object is not allowed", name, typeName(o))
+		return &undef{fmt.Sprintf("access to attribute '%s' of '%s' object is unsafe", name, typeName(o))}
 	}
 	return &undef{fmt.Sprintf("'%s' has no attribute '%s'", objectName(o), name)}
 }

@@ -30,15 +30,22 @@ type run struct {
 }
 
 // scope holds variables. A loop's turn, a macro and a block with an end of its own
-// have one; an if has none.
+// have one; an if has none. They are few in each, so they are looked for in a row.
 type scope struct {
-	vars map[string]any
-	up   *scope
+	names  []string
+	values []any
+	fixed  map[string]any // of the outermost scopes
+	up     *scope
 }
 
 func (s *scope) get(name string) (any, bool) {
 	for ; s != nil; s = s.up {
-		if v, ok := s.vars[name]; ok {
+		for i, n := range s.names {
+			if n == name {
+				return s.values[i], true
+			}
+		}
+		if v, ok := s.fixed[name]; ok {
 			return v, true
 		}
 	}
@@ -46,10 +53,13 @@ func (s *scope) get(name string) (any, bool) {
 }
 
 func (s *scope) set(name string, v any) {
-	if s.vars == nil {
-		s.vars = map[string]any{}
+	for i, n := range s.names {
+		if n == name {
+			s.values[i] = v
+			return
+		}
 	}
-	s.vars[name] = v
+	s.names, s.values = append(s.names, name), append(s.values, v)
 }
 
 // Render renders a template with variables. now is what strftime_now tells.
@@ -64,7 +74,7 @@ func (t *Template) Render(vars map[string]any, now func() time.Time) (text strin
 			panic(v)
 		}
 	}()
-	s := &scope{up: &scope{vars: vars, up: &scope{vars: globals}}}
+	s := &scope{up: &scope{fixed: vars, up: &scope{fixed: globals}}}
 	r.body(t.body, s)
 	return r.out.String(), nil
 }

@@ -36,7 +36,7 @@ type (
 		args arguments
 		line int
 	}
-	testing struct {
+	testOf struct {
 		of   expr
 		name string
 		args arguments
@@ -409,7 +409,7 @@ func (p *parser) filter(of expr) expr {
 
 func (p *parser) test(of expr, line int) expr {
 	not := p.take(tokName, "not")
-	f := &testing{of: of, name: p.expect(tokName, "").text, line: line}
+	f := &testOf{of: of, name: p.expect(tokName, "").text, line: line}
 	if _, ok := tests[f.name]; !ok && p.branches == 0 {
 		p.failAt(line, "test %s is not known (known: %s)", f.name, known(tests))
 	}

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 type filterFunc func(r *run, v any, a args) any
@@ -98,9 +97,7 @@ func init() {
 			case *undef:
 				return &List{kind: generator}
 			case *Dict:
-				l := r.pairs(v, func(p pair) any { return &List{tuple, []any{p.key, p.value}} })
-				l.kind = generator
-				return l
+				return r.view(generator, v, pairOf)
 			}
 			r.failf("can only get item pairs from a mapping")
 			return nil
@@ -108,8 +105,8 @@ func init() {
 		"join":   join,
 		"length": func(r *run, v any, a args) any { return int64(r.length(v)) },
 		"list":   func(r *run, v any, a args) any { return r.list(v) },
-		"lower":  func(r *run, v any, a args) any { return r.made1(strings.ToLower(r.str(v))) },
-		"upper":  func(r *run, v any, a args) any { return r.made1(strings.ToUpper(r.str(v))) },
+		"lower":  func(r *run, v any, a args) any { return r.made1(lower(r.str(v))) },
+		"upper":  func(r *run, v any, a args) any { return r.made1(upper(r.str(v))) },
 		"map":    mapFilter,
 		"max":    func(r *run, v any, a args) any { return r.extreme(v, a, 1) },
 		"min":    func(r *run, v any, a args) any { return r.extreme(v, a, -1) },
@@ -286,26 +283,6 @@ func indent(r *run, v any, a args) any {
 		s = by + s
 	}
 	return s
-}
-
-// titleWords is Jinja's title: after white space, dashes and brackets a word begins.
-func titleWords(s string) string {
-	var b strings.Builder
-	begin := true
-	for i := 0; i < len(s); {
-		c, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case c == utf8.RuneError:
-			b.WriteString(s[i : i+n])
-		case begin:
-			b.WriteRune(unicode.ToUpper(c))
-		default:
-			b.WriteRune(unicode.ToLower(c))
-		}
-		begin = space(c) || strings.ContainsRune("-({[<", c)
-		i += n
-	}
-	return b.String()
 }
 
 func toJSONFilter(r *run, v any, a args) any {

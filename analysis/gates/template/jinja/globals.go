@@ -57,6 +57,10 @@ func init() {
 				return sep
 			}}
 		},
+		"self": func(r *run, a args) any {
+			r.failf("self is not offered")
+			return nil
+		},
 	} {
 		globals[name] = &function{name, f}
 	}

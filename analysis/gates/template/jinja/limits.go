@@ -4,7 +4,7 @@ import "fmt"
 
 // Bounds of one rendering.
 const (
-	maxSteps = 1 << 24 // expressions and statements
+	maxSteps = 1 << 23 // expressions, statements, turns of loops
 	maxBytes = 1 << 26 // of one text, and of the prompt
 	maxMade  = 1 << 28 // bytes and elements that are made in all
 	maxDepth = 200     // calls, and blocks and expressions within each other

@@ -29,9 +29,31 @@ func (r *run) method(o any, name string) any {
 		}
 	}
 	if f == nil {
+		if unoffered[typeName(o)+"."+name] {
+			r.failf("%s of %s is not offered", name, typeName(o))
+		}
 		return nil
 	}
 	return &function{name, f}
+}
+
+// unoffered are what Python's types have beside, which must not look as if it were
+// not there.
+var unoffered = map[string]bool{}
+
+func init() {
+	for of, names := range map[string]string{
+		"str":   "casefold encode expandtabs format_map isascii isidentifier isprintable istitle maketrans swapcase translate",
+		"int":   "as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag is_integer numerator real to_bytes",
+		"bool":  "as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag is_integer numerator real to_bytes",
+		"float": "as_integer_ratio conjugate fromhex hex imag is_integer real",
+		"dict":  "fromkeys", "dict_keys": "isdisjoint mapping", "dict_items": "isdisjoint mapping", "dict_values": "mapping",
+		"range": "count index start step stop", "Macro": "arguments caller catch_kwargs catch_varargs explicit_caller",
+	} {
+		for _, n := range strings.Fields(names) {
+			unoffered[of+"."+n] = true
+		}
+	}
 }
 
 func (r *run) refused(f func(*run, args) any, name string, bad ...string) func(*run, args) any {
@@ -54,17 +76,17 @@ var dictMethods = map[string]func(r *run, d *Dict, a args) any{
 		}
 		return orNil(b[1])
 	},
-	"keys":   func(r *run, d *Dict, a args) any { return &List{view, d.keys()} },
-	"values": func(r *run, d *Dict, a args) any { return r.pairs(d, func(p pair) any { return p.value }) },
-	"items": func(r *run, d *Dict, a args) any {
-		return r.pairs(d, func(p pair) any { return &List{tuple, []any{p.key, p.value}} })
-	},
-	"copy": func(r *run, d *Dict, a args) any { return r.copyDict(d) },
+	"keys":   func(r *run, d *Dict, a args) any { return r.view(keyView, d, func(p pair) any { return p.key }) },
+	"values": func(r *run, d *Dict, a args) any { return r.view(valueView, d, func(p pair) any { return p.value }) },
+	"items":  func(r *run, d *Dict, a args) any { return r.view(itemView, d, pairOf) },
+	"copy":   func(r *run, d *Dict, a args) any { return r.copyDict(d) },
 }
 
-func (r *run) pairs(d *Dict, f func(pair) any) *List {
+func pairOf(p pair) any { return &List{tuple, []any{p.key, p.value}} }
+
+func (r *run) view(k kind, d *Dict, f func(pair) any) *List {
 	r.make(16 * len(d.pairs))
-	l := &List{kind: view}
+	l := &List{kind: k}
 	for _, p := range d.pairs {
 		l.Items = append(l.Items, f(p))
 	}
@@ -116,8 +138,8 @@ var stringMethods map[string]stringMethod
 
 func init() {
 	stringMethods = map[string]stringMethod{
-		"upper":      func(r *run, s string, a args) any { return r.made1(strings.ToUpper(s)) },
-		"lower":      func(r *run, s string, a args) any { return r.made1(strings.ToLower(s)) },
+		"upper":      func(r *run, s string, a args) any { return r.made1(upper(s)) },
+		"lower":      func(r *run, s string, a args) any { return r.made1(lower(s)) },
 		"capitalize": func(r *run, s string, a args) any { return r.made1(capitalize(s)) },
 		"title":      func(r *run, s string, a args) any { return r.made1(titled(s)) },
 		"strip":      stripped(strings.TrimLeftFunc, strings.TrimRightFunc),
@@ -150,8 +172,8 @@ func init() {
 		"isdigit": every(unicode.IsDigit), "isdecimal": every(unicode.IsDigit), "isnumeric": every(unicode.IsNumber),
 		"isalpha": every(unicode.IsLetter), "isspace": every(space),
 		"isalnum": every(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
-		"isupper": func(r *run, s string, a args) any { return s != strings.ToLower(s) && s == strings.ToUpper(s) },
-		"islower": func(r *run, s string, a args) any { return s != strings.ToUpper(s) && s == strings.ToLower(s) },
+		"isupper": func(r *run, s string, a args) any { return s != lower(s) && s == upper(s) },
+		"islower": func(r *run, s string, a args) any { return s != upper(s) && s == lower(s) },
 		"removeprefix": func(r *run, s string, a args) any {
 			return strings.TrimPrefix(s, r.text("removeprefix", r.bind("removeprefix", a, "prefix")[0]))
 		},

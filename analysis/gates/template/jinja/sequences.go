@@ -30,7 +30,7 @@ func (r *run) attributes(path any) func(v any) any {
 // folded is what texts are compared by where case does not count.
 func folded(v any, caseSensitive any) any {
 	if s, ok := v.(string); ok && (caseSensitive == (missing{}) || !truth(caseSensitive)) {
-		return strings.ToLower(s)
+		return lower(s)
 	}
 	return v
 }

@@ -4,37 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
-
-func capitalize(s string) string {
-	c, n := utf8.DecodeRuneInString(s)
-	if n == 0 || c == utf8.RuneError {
-		return s
-	}
-	return string(unicode.ToTitle(c)) + strings.ToLower(s[n:])
-}
-
-// titled is Python's str.title: a letter after a letter is small, others are titles.
-func titled(s string) string {
-	var b strings.Builder
-	letter := false
-	for i := 0; i < len(s); {
-		c, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case !unicode.IsLetter(c) || c == utf8.RuneError:
-			b.WriteString(s[i : i+n])
-		case letter:
-			b.WriteRune(unicode.ToLower(c))
-		default:
-			b.WriteRune(unicode.ToTitle(c))
-		}
-		letter = unicode.IsLetter(c)
-		i += n
-	}
-	return b.String()
-}
 
 func (r *run) split(s string, a args, right bool) any {
 	b := r.bind("split", a, "sep?", "maxsplit?")

@@ -1,7 +1,5 @@
 package jinja
 
-import "strings"
-
 type testFunc func(r *run, v any, a args) bool
 
 // test runs a test by its name.
@@ -73,11 +71,11 @@ func init() {
 		},
 		"lower": func(r *run, v any, a args) bool {
 			s := r.str(v)
-			return s == strings.ToLower(s) && s != strings.ToUpper(s)
+			return s == lower(s) && s != upper(s)
 		},
 		"upper": func(r *run, v any, a args) bool {
 			s := r.str(v)
-			return s == strings.ToUpper(s) && s != strings.ToLower(s)
+			return s == upper(s) && s != lower(s)
 		},
 		"filter": func(r *run, v any, a args) bool { s, _ := v.(string); _, ok := filters[s]; return ok },
 		"test":   func(r *run, v any, a args) bool { s, _ := v.(string); _, ok := tests[s]; return ok },

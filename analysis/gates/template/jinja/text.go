@@ -81,8 +81,8 @@ func (r *run) reprList(b *strings.Builder, l *List, depth int) {
 		if len(l.Items) == 1 {
 			end = ",)"
 		}
-	case view:
-		open, end = "dict_items([", "])"
+	case keyView, valueView, itemView:
+		open, end = kindNames[l.kind]+"([", "])"
 	case generator, span:
 		r.failf("a %s has no text that is the same every time", kindNames[l.kind])
 	}

@@ -23,11 +23,13 @@ const (
 	list kind = iota
 	tuple
 	generator // of a filter that is lazy in Jinja: it has no length
-	view      // of a dict
-	span      // of range()
+	keyView
+	valueView
+	itemView
+	span // of range()
 )
 
-var kindNames = [...]string{"list", "tuple", "generator", "dict_items", "range"}
+var kindNames = [...]string{"list", "tuple", "generator", "dict_keys", "dict_values", "dict_items", "range"}
 
 // NewList is a list of values.
 func NewList(items ...any) *List { return &List{Items: items} }
@@ -247,7 +249,7 @@ func equal(a, b any) bool {
 		if !ok || a.kind != l.kind || len(a.Items) != len(l.Items) {
 			return false
 		}
-		if a.kind == generator || a.kind == view {
+		if a.kind == generator || a.kind == valueView {
 			return a == l
 		}
 		for i := range a.Items {
