@@ -223,7 +223,8 @@ func (e *Engine) Identity(context.Context) (chat.Identity, error) {
 	return id, nil
 }
 
-// Counters implements chat.Target. Steps are counted for each answer: of texts that
+// Counters implements chat.Target. Tokens of prompts are all of them, those that the
+// prefix cache had among them, as vLLM counts. Steps are counted for each answer: of texts that
 // go through the model together each has one. Seconds are those of steps that made
 // tokens, not of those that only took in prompts.
 func (e *Engine) Counters(context.Context) (chat.Counters, error) {

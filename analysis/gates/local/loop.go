@@ -18,6 +18,7 @@ type loop struct {
 
 	steps  []*model.Step
 	in     []*answer // the step, in this order
+	done   []*answer
 	rows   []float32 // hidden states whose logits are wanted
 	logits []float32
 	normed []float32
@@ -234,10 +235,11 @@ func (e *Engine) choose(x []float32) (made int, err error) {
 		start := a.text.Len() - len(a.step.Tokens)
 		decoding := a.fed >= len(a.prompt)
 		if !decoding {
-			a.fed += len(a.step.Tokens)
-			e.count(func(c *chat.Counters) { c.Prompt += int64(len(a.step.Tokens)) })
-			if a.step.Err == nil && a.fed == len(a.prompt) && a.r.MaxTokens == 0 {
-				a.finish = chat.FinishLength
+			if a.fed += len(a.step.Tokens); a.fed == len(a.prompt) {
+				e.count(func(c *chat.Counters) { c.Prompt += int64(len(a.prompt)) })
+				if a.step.Err == nil && a.r.MaxTokens == 0 {
+					a.finish = chat.FinishLength
+				}
 			}
 		}
 		if a.want == 0 {
@@ -285,12 +287,11 @@ func (e *Engine) draft(x []float32) error {
 		at += rows
 		d := &a.drafting
 		d.Drafts, d.Next = d.Drafts[:0], d.Next[:0]
-		if a.step.Err != nil || a.finish != "" {
+		if a.step.Err != nil || a.finish != "" || a.r.MaxTokens <= 1 {
 			continue
 		}
 		seen := a.text.Seen()
 		kept := a.text.Len() - seen // positions that stay and were not seen
-		// A prompt's text may have been seen further back than this step reaches.
 		for p := seen; p < a.text.Len(); p++ {
 			if p+1 < len(a.prompt) {
 				d.Next = append(d.Next, a.prompt[p+1])
@@ -308,25 +309,36 @@ func (e *Engine) draft(x []float32) error {
 	return e.module.Draft(e.ctx, l.drafts)
 }
 
-// settle hands out what is new and takes leave of answers that are done.
+// settle hands out what is new and takes leave of answers that are done: their slots
+// are free before anybody hears of it.
 func (e *Engine) settle() {
 	l := &e.loop
+	l.done = l.done[:0]
 	l.active = slices.DeleteFunc(l.active, func(a *answer) bool {
-		switch {
-		case a.step.Err != nil:
-			a.out.end(nil, &chat.Error{At: e.c.Path, Kind: chat.Internal, Reason: "the model says nothing", Err: a.step.Err})
-		case a.finish != "":
-			e.finish(a)
-			if e.caches() {
-				l.prefix.keep(a, e.perToken, e.o.Mem-l.used)
-			}
-		default:
-			e.handOut(a)
+		if a.step.Err == nil && a.finish == "" {
 			return false
 		}
+		l.done = append(l.done, a)
 		l.used -= a.bytes
 		return true
 	})
+	e.mu.Lock()
+	e.running = len(l.active)
+	e.mu.Unlock()
+	for _, a := range l.active {
+		e.handOut(a)
+	}
+	for _, a := range l.done {
+		if a.step.Err != nil {
+			a.out.end(nil, &chat.Error{At: e.c.Path, Kind: chat.Internal, Reason: "the model says nothing", Err: a.step.Err})
+			continue
+		}
+		e.finish(a)
+		if e.caches() {
+			l.prefix.keep(a, e.perToken, e.o.Mem-l.used)
+		}
+	}
+	clear(l.done)
 }
 
 // take chooses a token of a row of logits, and says whether the answer goes on.

@@ -68,13 +68,13 @@ func (p *prefixes) keep(a *answer, perToken, allowed int64) {
 		}
 		return covered
 	})
-	k := &prefix{ids, a.text, int64(len(ids)) * perToken}
-	p.shrink(allowed - k.bytes)
+	bytes := int64(len(ids)) * perToken
+	p.shrink(allowed - bytes)
 	if len(p.kept) == mostPrefixes {
 		p.drop()
 	}
-	if p.held+k.bytes <= allowed {
-		p.kept, p.held = append(p.kept, k), p.held+k.bytes
+	if p.held+bytes <= allowed { // without the room that the answer had
+		p.kept, p.held = append(p.kept, &prefix{ids, a.text.Copy(len(ids), len(ids)), bytes}), p.held+bytes
 	}
 }
 
