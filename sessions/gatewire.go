@@ -54,20 +54,27 @@ const packAbove = 512
 
 // newGateEvent is an event about gates, without its numbers.
 func newGateEvent(kind EventKind, d *gateJSON) (stored, error) {
-	doc, odd, err := marshalExact(d)
-	if err == nil && (len(odd.Raw) > 0 || len(odd.NonFinite) > 0) {
-		var more []byte
-		if more, err = json.Marshal(odd); err == nil { // two objects become one
-			doc = append(append(doc[:len(doc)-1], ','), more[1:]...)
-		}
+	doc, err := gateDoc(d)
+	if err == nil && len(doc) > maxGateJSON {
+		err = fmt.Errorf("it takes %d bytes, of at most %d", len(doc), maxGateJSON)
 	}
 	if err != nil {
 		return stored{}, fmt.Errorf("sessions: a %s event cannot be recorded: %w", kind, err)
 	}
-	if len(doc) > maxGateJSON {
-		return stored{}, fmt.Errorf("sessions: a %s event of %d bytes cannot be recorded: at most %d", kind, len(doc), maxGateJSON)
-	}
 	return stored{Event: Event{Kind: kind, Variant: -1, Tensor: -1, Message: d.Message}, payload: pack(doc), gate: d, gateRun: d.Run}, nil
+}
+
+// gateDoc is the document of an event about gates.
+func gateDoc(d *gateJSON) ([]byte, error) {
+	doc, odd, err := marshalExact(d)
+	if err != nil || len(odd.Raw)+len(odd.NonFinite) == 0 {
+		return doc, err
+	}
+	more, err := json.Marshal(odd)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(doc[:len(doc)-1], ','), more[1:]...), nil // two objects become one
 }
 
 // pack compresses a document where that makes it smaller. A document begins with
@@ -191,9 +198,9 @@ func newArmEvent(run int, s *gates.Setup, arm int, id *chat.Identity) (stored, e
 
 // newAnswerEvent is an answer. One that is too large is shortened, and says so.
 func newAnswerEvent(run int, r *gates.Result) (stored, error) {
-	e, err := newGateEvent(EventAnswer, &gateJSON{Run: run, Result: r})
 	for _, shorten := range []func(*chat.Reply){withoutTokens, withShortTexts} {
-		if err != nil || len(e.payload) <= maxAnswerJSON {
+		doc, err := gateDoc(&gateJSON{Run: run, Result: r})
+		if err != nil || len(doc) <= maxAnswerJSON {
 			break
 		}
 		short := *r
@@ -202,12 +209,14 @@ func newAnswerEvent(run int, r *gates.Result) (stored, error) {
 			shorten(&short.Answer.Replies[i])
 		}
 		short.Verdict.Marks = nil
-		short.Verdict.Reason += " (kept shortened)"
+		short.Verdict.Reason = strings.TrimSuffix(r.Verdict.Reason, keptShort) + keptShort
 		r = &short
-		e, err = newGateEvent(EventAnswer, &gateJSON{Run: run, Result: r})
 	}
-	return e, err
+	return newGateEvent(EventAnswer, &gateJSON{Run: run, Result: r})
 }
+
+// keptShort ends the reason of an answer that is not kept whole.
+const keptShort = " (kept shortened)"
 
 func withoutTokens(r *chat.Reply) { r.Tokens, r.Prompt = nil, nil }
 
