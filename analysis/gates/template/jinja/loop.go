@@ -16,7 +16,6 @@ type loop struct {
 	at      int
 	depth   int
 	changed []any
-	ended   bool
 }
 
 func (f *forStmt) exec(r *run, s *scope) leave {
