@@ -29,12 +29,11 @@ type analysis struct {
 	by     map[Key]*Result
 	byArm  [][]*Result // in the order of keys
 	meters []*Meter    // of each arm; nil where it is not done
-	bands  map[[2]int]float64
 }
 
 func newAnalysis(s *Setup, results []*Result, meters []*Meter, level float64) *analysis {
 	a := &analysis{Setup: s, level: levelOr(level), by: make(map[Key]*Result, len(results)),
-		byArm: make([][]*Result, len(s.Arms)), meters: make([]*Meter, len(s.Arms)), bands: map[[2]int]float64{}}
+		byArm: make([][]*Result, len(s.Arms)), meters: make([]*Meter, len(s.Arms))}
 	for _, r := range results {
 		if k := r.Key(); s.holds(k) && a.by[k] == nil {
 			a.by[k] = r

@@ -7,9 +7,6 @@ import (
 	"quantscope/analysis/stats"
 )
 
-// bandPower is the power at which Pair.Band is told.
-const bandPower = 0.8
-
 // root is the probe whose cases a probe asks, at other settings perhaps.
 func (a *analysis) root(probe int) int {
 	like := a.Probes[probe].Like
@@ -111,22 +108,8 @@ func (a *analysis) pair(arm, probe int) Pair {
 	scale := float64(out.Cases) / answers
 	out.Difference, out.Low, out.High = stats.PairedShares(scale*float64(out.Both), scale*float64(out.OnlyBase),
 		scale*float64(out.OnlyArm), scale*float64(out.Neither), a.level)
-	out.Band = a.band(out.Cases, fewer+more)
+	out.Band = band(out.Cases, fewer+more, a.level)
 	return out
-}
-
-// band is Pair.Band, where as many cases differ as were seen to.
-func (a *analysis) band(cases, differ int) float64 {
-	if cases == 0 {
-		return math.NaN()
-	}
-	key := [2]int{cases, differ}
-	if v, ok := a.bands[key]; ok {
-		return v
-	}
-	v := stats.McNemarDetectable(cases, float64(differ)/float64(cases), 1-a.level, bandPower)
-	a.bands[key] = v
-	return v
 }
 
 // verdict is the sentence of a pair.

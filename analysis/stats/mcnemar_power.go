@@ -1,6 +1,9 @@
 package stats
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // maxExactPairs is how many pairs power is enumerated for; beyond it the normal
 // approximation is within three hundredths of it, which the exact test is more cautious.
@@ -25,20 +28,27 @@ func McNemarPower(n int, onlyA, onlyB, alpha float64) float64 {
 	}
 	q := onlyA / differ
 	mean, spread := float64(n)*differ, math.Sqrt(float64(n)*differ*(1-differ))
-	from, to := max(1, int(mean-9*spread)-2), min(n, int(mean+9*spread)+2)
-	critical := -1 // most on the lesser side at which the test still says so
+	// Beyond seven standard deviations lies less than 1e-11.
+	from, to := max(1, int(mean-7*spread)-2), min(n, int(mean+7*spread)+2)
+	critical := lesser(from, alpha)
 	var power float64
-	for d := 1; d <= to; d++ {
-		for 2*(critical+1) < d && 2*binomialAtMost(critical+1, d, 0.5) <= alpha {
-			critical++
+	for d := from; d <= to; d++ {
+		if 2*(critical+1) < d && 2*binomialAtMost(critical+1, d, 0.5) <= alpha {
+			critical++ // by one at most for each d
 		}
-		if critical < 0 || d < from {
+		if critical < 0 {
 			continue
 		}
 		weight := math.Exp(logPairs(d, n, differ))
 		power += weight * (atMost(critical, d, q) + atMost(critical, d, 1-q))
 	}
 	return min(1, power)
+}
+
+// lesser is how many of d pairs that differ there are at most on the lesser side for
+// McNemar's test to say so at alpha; -1 where none are few enough.
+func lesser(d int, alpha float64) int {
+	return sort.Search((d+1)/2, func(k int) bool { return 2*binomialAtMost(k, d, 0.5) > alpha }) - 1
 }
 
 // logPairs is logBinomial where the probability may be 1.
@@ -96,7 +106,8 @@ func McNemarPairs(difference, differ, alpha, power float64) int {
 
 // McNemarDetectable is the smallest difference of two shares that n pairs tell at the
 // level alpha with the probability power by McNemar's exact test, where pairs differ
-// with probability differ, or as much as the difference itself needs. NaN where not
+// with probability differ, or as much as the difference itself needs; told to
+// 0.0005. NaN where not
 // even a difference of 1 is told: the exact test needs six pairs at 0.05.
 func McNemarDetectable(n int, differ, alpha, power float64) float64 {
 	if !(n > 0 && differ >= 0 && differ <= 1 && alpha > 0 && alpha < 1 && power > 0 && power < 1) {
@@ -110,7 +121,7 @@ func McNemarDetectable(n int, differ, alpha, power float64) float64 {
 		return math.NaN()
 	}
 	low, high := 0.0, 1.0
-	for high-low > 1e-4 {
+	for high-low > 5e-4 {
 		if mid := low + (high-low)/2; reaches(mid) {
 			high = mid
 		} else {
