@@ -108,7 +108,7 @@ func (f *fake) Ask(ctx context.Context, r chat.Request, each func(chat.Delta)) (
 	}
 	prompt := f.Detokenize(ids)
 	runes := []rune(prompt)
-	reply := chat.Reply{PromptTokens: len(runes), CachedTokens: 1, Finish: chat.FinishStop}
+	reply := chat.Reply{PromptTokens: len(runes), CachedTokens: 1, Finish: chat.FinishStop, First: 3 * time.Millisecond}
 	if r.PromptLogprobs > 0 {
 		for i, c := range runes {
 			t := token(i, c, r.PromptLogprobs)

@@ -78,9 +78,7 @@ func (m *meters) begin(now time.Time) *watch { return &watch{m: m, began: now} }
 func (w *watch) piece(now time.Time) {
 	w.m.mu.Lock()
 	defer w.m.mu.Unlock()
-	if w.pieces++; w.pieces == 1 {
-		w.m.first.add(now.Sub(w.began).Seconds())
-	} else {
+	if w.pieces++; w.pieces > 1 {
 		w.m.between.add(now.Sub(w.last).Seconds())
 	}
 	w.last = now
@@ -104,6 +102,9 @@ func (w *watch) end(e *event) {
 		w.m.ended[chat.FinishStop]++
 	}
 	w.m.all.add(took.Seconds())
+	if e.reply.First > 0 { // told by the engine: pieces may be held back
+		w.m.first.add(e.reply.First.Seconds())
+	}
 	w.m.prompt.add(float64(max(e.reply.PromptTokens, 0)))
 	w.m.made.add(float64(max(e.reply.CompletionTokens, 0)))
 	if n := e.reply.CompletionTokens; n > 1 && w.pieces > 0 {
