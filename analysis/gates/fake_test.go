@@ -15,6 +15,7 @@ import (
 	"quantscope/analysis/gates/chat"
 	"quantscope/analysis/gates/grade"
 	"quantscope/analysis/gates/suite"
+	"quantscope/analysis/gates/through"
 )
 
 // fake is a target that answers what it is told to.
@@ -310,6 +311,6 @@ func good(model string, wrong func(question string) bool) *fake {
 
 // runs runs fakes.
 func runs(ctx context.Context, s *suite.Suite, specs []ArmSpec, o Options) (*Report, error) {
-	r := &run{o: o, setup: NewSetup(s, specs, o), specs: specs, grade: always}
+	r := &run{o: o, setup: NewSetup(s, specs, o), specs: specs, grade: always, ask: through.Ask}
 	return r.do(ctx)
 }
