@@ -156,7 +156,11 @@ func BenchmarkCollectMemory(b *testing.B) {
 	}
 	chunks := someTexts(o.spec.Vocab, 1, lengths...)
 	load := Load{Rows: length * int64(len(chunks)), Chunk: length, Threads: 2, Wants: hessians(o.spec)}
-	for _, mem := range []int64{288 << 20, 384 << 20, 768 << 20} {
+	budgets := []int64{288 << 20, 384 << 20, 768 << 20}
+	if testing.Short() { // that it runs at all
+		budgets = budgets[2:]
+	}
+	for _, mem := range budgets {
 		b.Run(fmt.Sprintf("%dMiB", mem>>20), func(b *testing.B) {
 			budget, err := Predict(o.spec, load, mem)
 			must(b, err)

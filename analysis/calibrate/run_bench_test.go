@@ -9,7 +9,11 @@ import (
 // text, codes written and synced.
 func BenchmarkRun(b *testing.B) {
 	ref := demoReference(b)
-	for _, v := range []string{"int4-g128+gptq", "nvfp4+imatrix"} {
+	variants := []string{"int4-g128+gptq", "nvfp4+imatrix"}
+	if testing.Short() { // that it runs at all
+		variants = variants[:1]
+	}
+	for _, v := range variants {
 		b.Run(v, func(b *testing.B) {
 			s := setup(b, ref, v, "", 0)
 			weights := int64(0)
