@@ -90,6 +90,32 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// TestClean holds that a key is in no error, whoever made the error.
+func TestClean(t *testing.T) {
+	c := &Client{key: secret}
+	err := c.fail(chat.Absent, 0, "proxy says "+secret, fmt.Errorf("dial %s: no", secret))
+	if got := err.Error(); got != ": proxy says [key]: dial [key]: no" || strings.Contains(fmt.Sprintf("%#v", err), "secret") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestChoices holds that of several choices the first is taken, in whatever order
+// they come, and that a log probability has a bound below.
+func TestChoices(t *testing.T) {
+	for _, body := range []string{
+		`{"choices":[{"index":1,"text":"b"},{"index":0,"text":"a","logprobs":{"tokens":["a"],"token_logprobs":[-Infinity]}}]}`,
+		`{"choices":[{"index":0,"text":"a","logprobs":{"tokens":["a"],"token_logprobs":[-3.4e38]}},{"index":1,"text":"b"}]}`,
+	} {
+		g := newGathering(&asked{}, chat.Request{Logprobs: 1}, nil, nowhere)
+		if err := (&Client{}).readWhole(strings.NewReader(body), g); err != nil {
+			t.Fatal(err)
+		}
+		if r := g.reply(); r.Text != "a" || len(r.Tokens) != 1 || r.Tokens[0].Logprob != -9999 || !r.Tokens[0].Known {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // TestModels holds which model is asked for.
 func TestModels(t *testing.T) {
 	for _, c := range []struct {

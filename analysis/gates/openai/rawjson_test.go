@@ -27,7 +27,11 @@ func TestRawText(t *testing.T) {
 		{`"\ufffd"`, "\uFFFD", 0}, // a character that is there, and is none: graders count it
 		{`"\"\\\/\b\f\n\r\t\u0000"`, "\"\\/\b\f\n\r\t\x00", 0},
 	} {
-		n, err := parseJSON([]byte(c.in))
+		data := []byte(c.in)
+		n, err := parseJSON(data)
+		if string(data) != c.in {
+			t.Errorf("%s was changed to %s", c.in, data)
+		}
 		if err != nil || n.str() != c.want || invalid(n.str()) != c.invalid {
 			t.Errorf("%s: %q with %d invalid bytes, %v; want %q with %d", c.in, n.str(), invalid(n.str()), err, c.want, c.invalid)
 		}

@@ -23,6 +23,7 @@ func TestEvents(t *testing.T) {
 		"data: a":                           {"a"},
 		"data\n\n":                          {""},
 		"data:  a\n\n":                      {" a"}, // one space belongs to the colon
+		"data: a\r\ndata: b\r\n\r\n":        {"a\nb"},
 		"error: {}\n\n":                     {"{}"},
 		"\r\n\r\ndata: a\r\n\n":             {"a"},
 		"retry: 5\n\ndata: [DONE]\n\nrest:": {"[DONE]"},
