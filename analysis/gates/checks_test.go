@@ -540,3 +540,29 @@ func TestFiguresAreNumbers(t *testing.T) {
 		t.Errorf("%v", c.Figures)
 	}
 }
+
+// A repeat that waits for others on a busy machine hides no cache, and times that
+// scatter make none.
+func TestBusyMachines(t *testing.T) {
+	of := func(v ...int) (d []time.Duration) {
+		for _, x := range v {
+			d = append(d, time.Duration(x)*100*time.Microsecond)
+		}
+		return d
+	}
+	for _, c := range []struct {
+		fresh, again []time.Duration
+		want         CheckState
+	}{
+		{of(1500, 1400, 1600, 1550, 1500), of(10, 13, 12, 4000, 11), CheckFailed},
+		{of(200, 210, 190, 205, 200), of(100, 102, 99, 98, 101), CheckFailed},
+		{of(200, 600, 200, 550, 210), of(220, 210, 580, 200, 230), CheckPassed},
+		{of(200, 210, 190, 205, 200), of(180, 185, 184, 181, 186), CheckPassed},
+		{of(600, 610, 190, 605, 600), of(200, 210, 800, 190, 205), CheckPassed},
+	} {
+		l := look{fresh: c.fresh, again: c.again}
+		if state, text, _ := l.judge(); state != c.want {
+			t.Errorf("%v, again %v: %s: %s", c.fresh, c.again, state, text)
+		}
+	}
+}

@@ -50,6 +50,7 @@ func TestFaultsOfTheEngine(t *testing.T) {
 		{"drafts", local.Options{Speculate: 3}, false, ""},
 		{"prefix cache that is told", local.Options{PrefixCache: true}, true, ""},
 		{"prefix cache", local.Options{Fault: local.CachedTimes}, true, CheckCached},
+		{"prefix cache beside drafts", local.Options{Fault: local.CachedTimes, Speculate: 2}, false, CheckCached},
 		{"log probabilities", local.Options{Fault: local.BadLogprobs, Speculate: 3}, false, CheckRank},
 		{"empty", local.Options{Fault: local.CountEmpty}, false, CheckEmpty},
 	} {
@@ -68,6 +69,9 @@ func TestFaultsOfTheEngine(t *testing.T) {
 			}
 			if c.fails == "" && !c.timed && r.Row(0, 0).Passed < 7 {
 				t.Errorf("facts: %+v", r.Row(0, 0))
+			}
+			if c.o.PrefixCache {
+				wants(t, r, CheckCached, 0, CheckPassed, "says so")
 			}
 			if c.o.Speculate > 0 {
 				wants(t, r, CheckAcceptance, 0, CheckPassed, "tokens/s")
