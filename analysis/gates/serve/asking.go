@@ -139,6 +139,19 @@ func (s *Server) room(r *chat.Request) (ids []int32, room int, e *apiError) {
 	return ids, s.engine.Fits() - len(ids), nil
 }
 
+// alternatives refuses a request whose log probabilities could fill the memory.
+func alternatives(requests []chat.Request, ids func(i int) []int32) *apiError {
+	sum := int64(0)
+	for i := range requests {
+		r := &requests[i]
+		sum += int64(r.Logprobs)*int64(r.MaxTokens) + int64(r.PromptLogprobs)*int64(len(ids(i)))
+		if sum > maxAlts {
+			return bad("logprobs", "log probabilities of more than %d tokens and others likely there could be told: ask for fewer of the likeliest, or for fewer tokens", maxAlts)
+		}
+	}
+	return nil
+}
+
 // newID is a name for an answer or a call.
 func newID(prefix string) string {
 	var b [12]byte

@@ -138,6 +138,9 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) *apiErr
 		return err
 	}
 	requests := q.split(q.Request)
+	if err := alternatives(requests, func(int) []int32 { return ids }); err != nil {
+		return err
+	}
 	if q.Stream {
 		return s.stream(w, r, requests, q.n, q.usage, q.form(head, ids))
 	}

@@ -132,6 +132,9 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) *apiError {
 		requests = append(requests, q.split(one)...)
 		ids = append(ids, its)
 	}
+	if err := alternatives(requests, func(i int) []int32 { return ids[i/q.n] }); err != nil {
+		return err
+	}
 	if err := s.admit(len(requests)); err != nil {
 		return err
 	}

@@ -40,8 +40,9 @@ const (
 	maxBody     = 16 << 20
 	maxBusy     = 512
 	slow        = 30 * time.Second
-	maxChoices  = 128 // prompts × n of one request
-	maxTop      = 128 // likeliest tokens of a place
+	maxChoices  = 128     // prompts × n of one request
+	maxTop      = 1000    // likeliest tokens of a place
+	maxAlts     = 1 << 24 // of those, in all that one request may come to
 	maxStops    = 32
 	maxStopSize = 1 << 10
 )
