@@ -148,9 +148,12 @@ func TestCacheBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		const n = 70
-		s := &Step{Text: NewText(f.spec, 75), Tokens: texts(f.spec, 3, n)[0]}
-		if _, err := b.Feed(t.Context(), []*Step{s}); err != nil {
-			t.Fatal(err)
+		s := &Step{Text: NewText(f.spec, 75)}
+		for _, some := range []int{40, 20, 10} {
+			s.Tokens = texts(f.spec, 3, some)[0]
+			if _, err := b.Feed(t.Context(), []*Step{s}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		held, room := 0, 0
 		for _, c := range s.Text.caches {

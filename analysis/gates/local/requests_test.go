@@ -114,6 +114,9 @@ func TestGoneFreesItsSlot(t *testing.T) {
 	if r := ask(t, e, chat.Request{Prompt: chatPrompt("한국의 수도는 어디입니까?"), MaxTokens: 40}); r.Text != "한국의 수도는 서울입니다." {
 		t.Errorf("the next answer is %q", r.Text)
 	}
+	if n, _ := e.Counters(t.Context()); n.Generated > 500 {
+		t.Errorf("%d tokens were made: the answer that nobody waits for went on", n.Generated)
+	}
 	// One runs, one waits and its time is over.
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()

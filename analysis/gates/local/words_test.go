@@ -131,6 +131,9 @@ func TestOpenCharacterOfAPrompt(t *testing.T) {
 	if strings.Join(got, "") != "abc" {
 		t.Errorf("%q", got)
 	}
+	if got, _ = pieces(e, rare[:1], rare[1:], &chat.Request{}); strings.Join(got, "") != c.Tokenizer.Decode(rare[1:], false) {
+		t.Errorf("%q, want the rest of the character alone", got)
+	}
 	got, _ = pieces(e, nil, append(c.Tokenizer.Encode("abc", false), rare[:1]...), &chat.Request{})
 	if strings.Join(got, "") != "abc\uFFFD" {
 		t.Errorf("%q, want what stays open as U+FFFD", got)
