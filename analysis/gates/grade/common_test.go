@@ -82,6 +82,7 @@ func TestLoops(t *testing.T) {
 		{"", 0, ""},
 		{"111111", 0, ""},
 		{"abc abc abc ", 0, ""}, // 12 runes are too few
+		{strings.Repeat("He said it twice, and no more than that. ", 2), 0, ""},
 		{"x" + strings.Repeat("abcd ", 10), 50. / 51, strings.Repeat("abcd ", 10)},
 		{"한국의 " + strings.Repeat("사람은 ", 8) + "!!", 33. / 38, " " + strings.Repeat("사람은 ", 8)},
 		{strings.Repeat("-", 40) + strings.Repeat("word ", 2), 0.8, strings.Repeat("-", 40)},

@@ -73,6 +73,8 @@ func TestVerdicts(t *testing.T) {
 		{"edit line left", "edit", nil, &suite.Want{All: []string{"return n"}, Absent: []string{"return 3"}}, code, WrongAnswer},
 		{"script", "script", nil, &suite.Want{Script: "Korean", MinRunes: 5}, "모든 사람은 자유롭다.", ""},
 		{"script other", "script", nil, &suite.Want{Script: "Korean", MinRunes: 5}, "All human beings are free.", WrongScript},
+		{"script mixed", "script", nil, &suite.Want{Script: "Korean", MinRunes: 5}, "자유롭다 and free", WrongScript},
+		{"script mixed is enough", "script", map[string]any{"share": 0.3}, &suite.Want{Script: "Korean", MinRunes: 5}, "자유롭다 and free", ""},
 		{"script short", "script", nil, &suite.Want{Script: "Korean", MinRunes: 50}, "모든 사람은 자유롭다.", WrongAnswer},
 		{"script broken", "script", nil, &suite.Want{Script: "Korean", MinRunes: 5}, "모든 사\ufffd람은 자유롭다.", Replacement},
 		{"script invalid", "script", nil, &suite.Want{Script: "Korean", MinRunes: 5}, "모든 사\xea\xb0람은 자유롭다.", Replacement},

@@ -47,7 +47,7 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
-	for text, fault := range map[string]Fault{"14": "", "14.0": "", "so 14 of 20": WrongAnswer, "15": WrongAnswer, "none": WrongAnswer, `\boxed{14} of 20`: ""} {
+	for text, fault := range map[string]Fault{"14": "", "14.0": "", "so 14 of 20": WrongAnswer, "15": WrongAnswer, "13": WrongAnswer, "none": WrongAnswer, `\boxed{14} of 20`: ""} {
 		if v := Grade(probe("number", nil), asked(&suite.Want{Text: "14"}), answer(text), nil); v.Fault != fault {
 			t.Errorf("%q: %+v, want %q", text, v, fault)
 		}

@@ -20,7 +20,7 @@ func TestTasks(t *testing.T) {
 		return path
 	}
 	suite := write("s.yaml", head+"  - {id: tasks, about: Tasks., grader: number, from: tasks.jsonl}\n")
-	write("tasks.jsonl", `{"question": "Half of 2,000 and 3?", "answer": "2,000/2 = 1,000.\n1,000+3 = 1,003.\n#### 1,003"}
+	write("tasks.jsonl", `{"question": "Half of 2,000 and 3?", "answer": "2,000/2 = 1,000.\n1,000+3 = 1,003.\n#### no, wait\n#### 1,003"}
 
 {"id": "own", "prompt": "7*6?", "want": "42"}
 {"prompt": "7*6?", "want": {"text": "42", "max_runes": 5}}

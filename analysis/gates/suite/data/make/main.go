@@ -70,19 +70,14 @@ func run(ctx context.Context, path, model, spec, targets string, fault local.Fau
 		return err
 	}
 	defer func() { err = errors.Join(err, ref.Close()) }()
-	open := func(c *candidate.Candidate, f local.Fault) func(context.Context) (chat.Target, error) {
-		return func(ctx context.Context) (chat.Target, error) {
-			return local.New(ctx, c, local.Options{Set: o.Set, Fault: f})
-		}
-	}
-	arms := []gates.ArmSpec{{Label: model, Spec: model, Role: gates.Baseline, Open: open(ref, "")}}
+	arms := []gates.ArmSpec{{Label: model, Spec: model, Role: gates.Baseline, Open: opened(ref, o.Set, local.NoFault)}}
 	if spec != "" {
 		c, err := candidate.Parse(ctx, ref, spec, o)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, c.Close()) }()
-		arms = append(arms, gates.ArmSpec{Label: spec, Spec: spec, Role: gates.Candidate, Open: open(c, fault)})
+		arms = append(arms, gates.ArmSpec{Label: spec, Spec: spec, Role: gates.Candidate, Open: opened(c, o.Set, fault)})
 	}
 	began := time.Now()
 	var results []*gates.Result
@@ -98,6 +93,13 @@ func run(ctx context.Context, path, model, spec, targets string, fault local.Fau
 	}
 	fmt.Printf("%d answers in %.1f s\n", len(results), time.Since(began).Seconds())
 	return nil
+}
+
+// opened gives a candidate as a target.
+func opened(c *candidate.Candidate, set kernels.Set, f local.Fault) func(context.Context) (chat.Target, error) {
+	return func(ctx context.Context) (chat.Target, error) {
+		return local.New(ctx, c, local.Options{Set: set, Fault: f})
+	}
 }
 
 func print(s *suite.Suite, report *gates.Report, results []*gates.Result, arm int, show bool) {
