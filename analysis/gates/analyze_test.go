@@ -103,6 +103,22 @@ func TestPairCounts(t *testing.T) {
 	}
 }
 
+// What it takes to tell the difference that was seen is about what the band says of as
+// many cases, and a smaller one takes more.
+func TestCasesFor(t *testing.T) {
+	p := Pair{Both: 70, OnlyBase: 16, OnlyArm: 4, Neither: 10}
+	n := p.CasesFor(band(100, 20, 0.95), 0)
+	if n < 95 || n > 105 {
+		t.Errorf("what 100 cases tell takes %d", n)
+	}
+	if m := p.CasesFor(0.05, 0.95); m < 4*n {
+		t.Errorf("a difference of 0.05 takes %d, the larger one %d", m, n)
+	}
+	if (&Pair{}).CasesFor(0.05, 0) != -1 || p.CasesFor(0, 0) != -1 {
+		t.Error("nothing takes no number of cases")
+	}
+}
+
 // A difference that the test finds is none where the baseline differs from itself as
 // much.
 func TestWithinNoise(t *testing.T) {
@@ -194,6 +210,14 @@ func TestNeed(t *testing.T) {
 	if r := Analyze(setup, results[:5], nil, 0); len(kinds(r, FailNeed)) != 1 {
 		t.Errorf("three of ten are lost, eight are needed: %+v", r.Fails)
 	}
+	if r := Analyze(setup, results[3:], nil, 0); r.Rows[0].Passed != 7 || r.Rows[0].OK {
+		t.Errorf("answers are missing: %+v", r.Rows[0])
+	}
+	setup.Probes[0].Need = 0.7
+	if r := Analyze(setup, results[3:], nil, 0); r.Rows[0].OK || len(r.Fails) > 0 {
+		t.Errorf("enough have passed, and answers are missing: %+v", r.Rows[0])
+	}
+	setup.Probes[0].Need = 0.8
 	if r := Analyze(setup, results[1:6], nil, 0); len(kinds(r, FailNeed)) != 0 || r.Rows[0].OK {
 		t.Errorf("two of ten are lost, eight are needed: %+v", r.Fails)
 	}

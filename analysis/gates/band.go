@@ -47,3 +47,16 @@ func band(cases, differ int, level float64) float64 {
 	bandsKept.Unlock()
 	return v
 }
+
+// CasesFor is how many cases it takes to tell a difference of shares, for instance
+// 0.05, at the level and with power 0.8, where as many of them differ as here: more
+// than Pair.Cases says that this run cannot see it. -1 of no answers, and of no
+// difference from 0 to 1.
+func (p *Pair) CasesFor(difference, level float64) int {
+	n := p.Both + p.OnlyBase + p.OnlyArm + p.Neither
+	if n == 0 {
+		return -1
+	}
+	differ := float64(p.OnlyBase+p.OnlyArm) / float64(n)
+	return stats.McNemarPairs(difference, max(differ, math.Abs(difference)), 1-levelOr(level), bandPower)
+}

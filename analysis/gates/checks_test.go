@@ -6,10 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"quantscope/analysis/gates/chat"
-	"quantscope/analysis/gates/grade"
 	"quantscope/analysis/gates/suite"
 )
 
@@ -139,26 +137,6 @@ func TestUnchangedBaseline(t *testing.T) {
 	wants(t, ran(t, s, arms(true, odd, near)), CheckChanged, 1, CheckUnknown, "neither are the baseline's own")
 }
 
-// jitters is a baseline whose log probabilities move from one asking to the next.
-func jitters(by float64) *fake {
-	f := honest("base", 0)
-	n := 0
-	f.logprob = func(id int32, before []int32) float64 {
-		n++
-		return hashed("base")(id, before) - by*float64(n%7)/7
-	}
-	return f
-}
-
-// varying answers something else each time.
-func varying() func(chat.Request) chat.Reply {
-	n := 0
-	return func(r chat.Request) chat.Reply {
-		n++
-		return chat.Reply{Text: fmt.Sprintf("answer to %s for the %d. time", last(r), n)}
-	}
-}
-
 func TestPlaceboAndAgain(t *testing.T) {
 	s := asks(40, suite.Probe{})
 	base, cand := honest("base", 0), honest("cand", 0)
@@ -247,125 +225,6 @@ func TestNonces(t *testing.T) {
 	wants(t, ran(t, asks(4, suite.Probe{}), arms(false, honest("base", 0))), CheckNonce, -1, CheckIdle)
 }
 
-// remembers is a server with a prefix cache: a prompt that came before is answered in
-// a tenth of the time.
-func remembers(f *fake, says bool) *fake {
-	seen := map[string]bool{}
-	n := 0
-	f.answer = func(r chat.Request) chat.Reply {
-		n++
-		took := 40*time.Millisecond + time.Duration(n%5)*time.Millisecond
-		reply := chat.Reply{Text: "answer to " + last(r), First: took}
-		prompt := textOf(r)
-		if seen[prompt] {
-			reply.First = took / 10
-			if says {
-				reply.CachedTokens = len(prompt)
-			}
-		}
-		seen[prompt] = true
-		return reply
-	}
-	return f
-}
-
-func TestCachedTimings(t *testing.T) {
-	s := asks(6, suite.Probe{Timed: true})
-	wants(t, ran(t, s, arms(false, remembers(honest("base", 0), false))), CheckCached, 0, CheckFailed, "remembers prompts and does not say so")
-	wants(t, ran(t, s, arms(false, remembers(honest("base", 0), true))), CheckCached, 0, CheckPassed, "says so")
-
-	// It says so by its counters.
-	counting := remembers(honest("base", 0), false)
-	answer := counting.answer
-	counting.counters.CacheQueries, counting.counters.CacheHits = 0, 0
-	counting.answer = func(r chat.Request) chat.Reply {
-		reply := answer(r)
-		if reply.First < 20*time.Millisecond {
-			counting.mu.Lock()
-			counting.counters.CacheHits += 500
-			counting.mu.Unlock()
-		}
-		return reply
-	}
-	wants(t, ran(t, s, arms(false, counting)), CheckCached, 0, CheckPassed, "says so")
-
-	// It takes prompts for known though their nonce is new.
-	blind := honest("base", 0)
-	blind.answer = func(r chat.Request) chat.Reply {
-		return chat.Reply{Text: "answer to " + last(r), First: time.Millisecond, CachedTokens: len(textOf(r)) - 16}
-	}
-	wants(t, ran(t, s, arms(false, blind)), CheckCached, 0, CheckFailed)
-
-	// Timed answers themselves say that they were kept.
-	late := honest("base", 0)
-	late.answer = func(r chat.Request) chat.Reply {
-		reply := chat.Reply{Text: "answer to " + last(r)}
-		if strings.Contains(last(r), "question") {
-			reply.CachedTokens, reply.PromptTokens = 1000, 0
-		}
-		return reply
-	}
-	wants(t, ran(t, s, arms(false, late)), CheckCached, 0, CheckFailed, "6 of 6 timed requests")
-
-	// Times that only scatter are no cache.
-	scatter := honest("base", 0)
-	n := 0
-	scatter.answer = func(r chat.Request) chat.Reply {
-		n++
-		return chat.Reply{Text: "answer to " + last(r), First: time.Duration(20+n*7%30) * time.Millisecond}
-	}
-	wants(t, ran(t, s, arms(false, scatter)), CheckCached, 0, CheckPassed, "does not remember")
-
-	// Neither times nor counts are told.
-	dark := honest("base", 0)
-	dark.answer = func(r chat.Request) chat.Reply { return chat.Reply{Text: "answer to " + last(r), First: -1} }
-	wants(t, ran(t, s, arms(false, dark)), CheckCached, 0, CheckUnknown)
-	// Tokens a second are told without timed probes too.
-	wants(t, ran(t, asks(6, suite.Probe{}), arms(false, remembers(honest("base", 0), false))), CheckCached, 0, CheckFailed)
-
-	// A context that is too short for the prompt at first, and then not.
-	tight := remembers(honest("base", 0), false)
-	tight.fail = func(_ int, r chat.Request) error {
-		if len(strings.Fields(textOf(r))) > 100 {
-			return &chat.Error{At: "fake", Kind: chat.Refused, Reason: "too long"}
-		}
-		return nil
-	}
-	wants(t, ran(t, s, arms(false, tight)), CheckCached, 0, CheckFailed, "does not say so")
-	tight.fail = func(_ int, r chat.Request) error {
-		if len(strings.Fields(textOf(r))) > 20 {
-			return &chat.Error{At: "fake", Kind: chat.Refused, Reason: "too long"}
-		}
-		return nil
-	}
-	wants(t, ran(t, s, arms(false, tight)), CheckCached, 0, CheckUnknown, "too long")
-}
-
-func TestWrongLogprobs(t *testing.T) {
-	s := asks(2, suite.Probe{})
-	shifted := honest("base", 3)
-	shifted.shiftGen = true
-	wants(t, ran(t, s, arms(false, shifted)), CheckRank, 0, CheckFailed, "shifted by one")
-
-	random := honest("base", 3)
-	random.madeUp = func(i int) float64 { return -float64(i%9) - 0.5 }
-	wants(t, ran(t, s, arms(false, random)), CheckRank, 0, CheckFailed, "not those of the tokens")
-
-	far := honest("base", 0)
-	far.rank = 300
-	wants(t, ran(t, s, arms(false, far)), CheckRank, 0, CheckFailed, "median rank 300")
-
-	heavy := honest("base", 0)
-	heavy.top = func(t chat.Token) []chat.Alt {
-		return []chat.Alt{{ID: t.ID, Text: t.Text, Logprob: t.Logprob}, {ID: 7, Text: "\a", Logprob: -0.001}}
-	}
-	wants(t, ran(t, s, arms(false, heavy)), CheckRank, 0, CheckFailed, "sum to more than 1")
-
-	mute := honest("base", 0)
-	mute.logprob = nil
-	wants(t, ran(t, s, arms(false, mute)), CheckRank, 0, CheckUnknown, "not told")
-}
-
 func TestMatchedK(t *testing.T) {
 	s := asks(4, suite.Probe{})
 	wants(t, ran(t, s, arms(false, honest("base", 2), honest("cand", 4))), CheckMatchedK, 1, CheckFailed, "4 tokens", "2 by the baseline")
@@ -412,157 +271,9 @@ func TestAcceptance(t *testing.T) {
 	}
 }
 
-// truncating always ends at the budget; finish is how it says that it ended.
-func truncating(finish string, at func(n int) int) *fake {
-	f := honest("base", 0)
-	n := 0
-	f.answer = func(r chat.Request) chat.Reply {
-		n++
-		return chat.Reply{Text: "answer to " + last(r), Finish: finish, CompletionTokens: at(n)}
-	}
-	return f
-}
-
-func TestTruncatedCountedAsPassed(t *testing.T) {
-	s := asks(12, suite.Probe{})
-	wants(t, ran(t, s, arms(false, truncating(chat.FinishLength, func(int) int { return 64 }))), CheckCap, 0, CheckFailed, "12 replies that were cut off")
-	wants(t, ran(t, s, arms(false, truncating(chat.FinishStop, func(int) int { return 64 }))), CheckCap, 0, CheckFailed, "12 different replies end exactly at their budget and say that they ended by themselves")
-	wants(t, ran(t, s, arms(false, truncating(chat.FinishStop, func(int) int { return 65 }))), CheckCap, 0, CheckFailed, "longer than their budget")
-	// Answers of all lengths end at the budget now and then.
-	wants(t, ran(t, s, arms(false, truncating(chat.FinishStop, func(n int) int { return 59 + n%6 }))), CheckCap, 0, CheckPassed)
-	wants(t, ran(t, s, arms(false, truncating(chat.FinishStop, func(n int) int { return -1 }))), CheckCap, 0, CheckUnknown, "number of tokens is not told")
-
-	long := asks(12, suite.Probe{Set: suite.Settings{MayTruncate: true}})
-	wants(t, ran(t, long, arms(false, truncating(chat.FinishLength, func(int) int { return 64 }))), CheckCap, 0, CheckPassed, "12 of 12 replies were cut off")
-}
-
-func TestEmptyCountedAsClean(t *testing.T) {
-	s := asks(12, suite.Probe{})
-	blankly := honest("base", 0)
-	blankly.answer = func(r chat.Request) chat.Reply { return chat.Reply{Text: " \n", Finish: chat.FinishStop} }
-	wants(t, ran(t, s, arms(false, blankly)), CheckEmpty, 0, CheckFailed, "12 of 12 replies are empty")
-
-	// A grader that finds nothing wrong in nothing.
-	setup := NewSetup(s, arms(false, blankly), Options{})
-	clean := []*Result{{Verdict: grade.Verdict{Passed: true}, Answer: grade.Answer{Replies: []chat.Reply{{Finish: chat.FinishStop}}}}}
-	wants(t, Analyze(setup, clean, nil, 0), CheckEmpty, 0, CheckFailed, "counted as passed")
-
-	stuck := honest("base", 0)
-	stuck.answer = func(r chat.Request) chat.Reply { return chat.Reply{Text: "I am fine."} }
-	wants(t, ran(t, s, arms(false, stuck)), CheckEmpty, 0, CheckFailed, "12 different questions are the same text")
-
-	calls := honest("base", 0)
-	calls.answer = func(r chat.Request) chat.Reply {
-		return chat.Reply{Finish: chat.FinishTools, ToolCalls: []chat.ToolCall{{Name: "f", Arguments: last(r)}}}
-	}
-	wants(t, ran(t, s, arms(false, calls)), CheckEmpty, 0, CheckPassed, "12 are different")
-}
-
-func TestDeterminism(t *testing.T) {
-	s := asks(2, suite.Probe{})
-	wants(t, ran(t, s, arms(false, honest("base", 0))), CheckDeterminism, 0, CheckPassed, "same answer", "0 nats")
-	r := ran(t, s, arms(false, jitters(0.02)))
-	wants(t, r, CheckDeterminism, 0, CheckPassed, "same answer")
-	if d := checkOf(t, r, CheckDeterminism, 0).Figures["logprob_difference"]; !(d > 0 && d <= 0.02) {
-		t.Errorf("log probabilities that move by up to 0.02 move by %v", d)
-	}
-
-	other := honest("base", 0)
-	other.answer = varying()
-	wants(t, ran(t, s, arms(false, other)), CheckDeterminism, 0, CheckFailed, "1 of 4", "rounding does not explain")
-	other.logprob = func(id int32, before []int32) float64 { return -1 - 1e-3*hashed("base")(id, before) }
-	wants(t, ran(t, s, arms(false, other)), CheckDeterminism, 0, CheckPassed, "where rounding decides")
-	other.logprob = nil
-	wants(t, ran(t, s, arms(false, other)), CheckDeterminism, 0, CheckUnknown, "cannot be seen")
-
-	zero := honest("base", 0)
-	zero.logprob = func(int32, []int32) float64 { return 0 }
-	wants(t, ran(t, s, arms(false, zero)), CheckDeterminism, 0, CheckFailed, "exactly 0")
-	stuck := honest("base", 0)
-	stuck.answer = func(chat.Request) chat.Reply { return chat.Reply{Text: "fine."} }
-	stuck.logprob = func(id int32, _ []int32) float64 { return -float64(id%5) / 10 }
-	wants(t, ran(t, s, arms(false, stuck)), CheckDeterminism, 0, CheckFailed, "to the last digit")
-}
-
-func TestModel(t *testing.T) {
-	s := asks(4, suite.Probe{})
-	names := func(name func(n int) string) *fake {
-		f := honest("base", 0)
-		n := 0
-		f.answer = func(r chat.Request) chat.Reply {
-			n++
-			return chat.Reply{Text: "answer to " + last(r), Model: name(n)}
-		}
-		return f
-	}
-	wants(t, ran(t, s, arms(false, names(func(int) string { return "other" }))), CheckModel, 0, CheckFailed, "name other, and base was asked")
-	wants(t, ran(t, s, arms(false, names(func(n int) string { return fmt.Sprint("m", n%2) }))), CheckModel, 0, CheckFailed, "2 models")
-	silent := honest("", 0)
-	wants(t, ran(t, s, arms(false, silent)), CheckModel, 0, CheckUnknown)
-
-	prints := honest("base", 0)
-	n := 0
-	prints.answer = func(r chat.Request) chat.Reply {
-		n++
-		return chat.Reply{Text: "answer to " + last(r), Fingerprint: fmt.Sprint("fp", n/20)}
-	}
-	wants(t, ran(t, asks(40, suite.Probe{}), arms(false, prints)), CheckModel, 0, CheckFailed, "system fingerprints")
-
-	swapped := honest("base", 0)
-	swapped.answer = func(r chat.Request) chat.Reply {
-		swapped.mu.Lock()
-		defer swapped.mu.Unlock()
-		swapped.id.Content = "sha256 of another"
-		return chat.Reply{Text: "answer to " + last(r)}
-	}
-	wants(t, ran(t, s, arms(false, swapped)), CheckModel, 0, CheckFailed, "content changed while it was asked")
-}
-
-func TestSpeed(t *testing.T) {
-	s := asks(10, suite.Probe{})
-	wants(t, ran(t, s, arms(false, honest("base", 0))), CheckSpeed, 0, CheckPassed)
-	busy := honest("base", 0)
-	busy.spoil = func(c *chat.Counters) { c.Generated *= 2 }
-	wants(t, ran(t, s, arms(false, busy)), CheckSpeed, 0, CheckFailed, "somebody else")
-	lazy := honest("base", 0)
-	lazy.spoil = func(c *chat.Counters) { c.Generated /= 4 }
-	wants(t, ran(t, s, arms(false, lazy)), CheckSpeed, 0, CheckFailed, "not made, or were remembered")
-	dark := honest("base", 0)
-	dark.counts = false
-	wants(t, ran(t, s, arms(false, dark)), CheckSpeed, 0, CheckUnknown)
-	quiet := truncating(chat.FinishStop, func(int) int { return -1 })
-	wants(t, ran(t, s, arms(false, quiet)), CheckSpeed, 0, CheckUnknown, "do not tell")
-}
-
 func TestFiguresAreNumbers(t *testing.T) {
 	c := newCheck(CheckRank, 0, CheckUnknown, map[string]float64{"a": math.NaN(), "b": math.Inf(1), "c": 1}, "x")
 	if len(c.Figures) != 1 || c.Figures["c"] != 1 {
 		t.Errorf("%v", c.Figures)
-	}
-}
-
-// A repeat that waits for others on a busy machine hides no cache, and times that
-// scatter make none.
-func TestBusyMachines(t *testing.T) {
-	of := func(v ...int) (d []time.Duration) {
-		for _, x := range v {
-			d = append(d, time.Duration(x)*100*time.Microsecond)
-		}
-		return d
-	}
-	for _, c := range []struct {
-		fresh, again []time.Duration
-		want         CheckState
-	}{
-		{of(1500, 1400, 1600, 1550, 1500), of(10, 13, 12, 4000, 11), CheckFailed},
-		{of(200, 210, 190, 205, 200), of(100, 102, 99, 98, 101), CheckFailed},
-		{of(200, 600, 200, 550, 210), of(220, 210, 580, 200, 230), CheckPassed},
-		{of(200, 210, 190, 205, 200), of(180, 185, 184, 181, 186), CheckPassed},
-		{of(600, 610, 190, 605, 600), of(200, 210, 800, 190, 205), CheckPassed},
-	} {
-		l := look{fresh: c.fresh, again: c.again}
-		if state, text, _ := l.judge(); state != c.want {
-			t.Errorf("%v, again %v: %s: %s", c.fresh, c.again, state, text)
-		}
 	}
 }

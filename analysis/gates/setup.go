@@ -130,11 +130,11 @@ type End struct {
 
 // Progress is how far a run is.
 type Progress struct {
-	Stage      string // opening, checking, asking, log probabilities
-	Arm, Probe int    // -1 where it is about none
-	Done, Of   int    // answers of the whole run
-	Tokens     int64  // made in this process so far
-	PerSecond  float64
+	Stage      string        // opening, checking, asking, log probabilities
+	Arm, Probe int           // -1 where it is about none
+	Done, Of   int           // answers of the whole run
+	Tokens     int64         // made in this process so far
+	PerSecond  float64       // answers, of late; 0: not known
 	ETA        time.Duration // 0: not known
 }
 

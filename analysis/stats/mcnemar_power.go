@@ -82,8 +82,8 @@ func atMost(k, n int, p float64) float64 {
 //
 //	n = (z(1−α/2)·√ψ + z(power)·√(ψ − δ²))² / δ²
 //
-// with δ the difference and ψ = differ, and from there up to the first number at
-// which the exact test reaches the power, where that is at most 4,000. It is -1
+// with δ the difference and ψ = differ, and where that is at most 2,000, the number
+// near it at which the exact test reaches the power and one pair less does not. It is -1
 // unless 0 < |difference| ≤ differ ≤ 1, 0 < alpha < 1 and 0 < power < 1.
 func McNemarPairs(difference, differ, alpha, power float64) int {
 	d := math.Abs(difference)
@@ -95,13 +95,21 @@ func McNemarPairs(difference, differ, alpha, power float64) int {
 	if about > maxExactPairs/2 {
 		return int(min(about, math.MaxInt32))
 	}
-	// The exact test is the more cautious one, so no fewer than about; its power
-	// rises in teeth, and the first that reaches is what a plan needs.
-	n := max(1, int(about*0.8))
-	for McNemarPower(n, (differ+d)/2, (differ-d)/2, alpha) < power {
-		n++
+	// The power of the exact test rises with the pairs in small teeth: the first that
+	// reaches lies near where halving finds one.
+	reaches := func(n int) bool { return McNemarPower(n, (differ+d)/2, (differ-d)/2, alpha) >= power }
+	low, high := 0, int(about)
+	for !reaches(high) {
+		low, high = high, high+high/4+8
 	}
-	return n
+	for high-low > 1 {
+		if mid := low + (high-low)/2; reaches(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
 }
 
 // McNemarDetectable is the smallest difference of two shares that n pairs tell at the
