@@ -51,6 +51,8 @@ type page struct {
 	Glance         table
 	Calibrated     []table
 	KL             []table
+	Served         bool // there is no checkpoint: gates are all there is
+	Gates          []gatePart
 	Maps           []mapFigure
 	Grid           string // what the maps leave out
 	Spread, Layers []figure
@@ -109,7 +111,7 @@ func (r *Report) page() *page {
 	n := new(ids)
 	p := &page{
 		Policy: policy(), Style: template.CSS(styleCSS), Script: template.JS(scriptJS),
-		Title: r.title(), Summary: r.Meta.Summary, Glance: r.glance(), Calibrated: r.calibrated(), KL: r.kl(), Worst: r.worst(), Notes: r.noted(), Receipt: r.receipt(),
+		Title: r.title(), Summary: r.Meta.Summary, Glance: r.glance(), Calibrated: r.calibrated(), KL: r.kl(), Served: r.Meta.Served(), Gates: r.gateParts(), Worst: r.worst(), Notes: r.noted(), Receipt: r.receipt(),
 	}
 	for c := range classes {
 		p.Legend = append(p.Legend, c)

@@ -11,6 +11,10 @@ import (
 
 // title is what the report is of: the last part of the path that a person gave.
 func (r *Report) title() string {
+	if r.Meta.Served() { // a server's address
+		_, s, _ := strings.Cut(r.Meta.SourcePath, "://")
+		return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1")
+	}
 	s := strings.TrimRight(r.Meta.SourcePath, `/\`)
 	if i := strings.LastIndexAny(s, `/\`); i >= 0 {
 		s = s[i+1:]
@@ -24,6 +28,14 @@ func (r *Report) title() string {
 // facts are how the run stands and what it is of.
 func (r *Report) facts() (state string, facts []string) {
 	p := r.Progress
+	if r.Meta.Served() {
+		var done, of int
+		for _, g := range r.state.Gates {
+			d, o := g.Answers()
+			done, of = done+d, of+o
+		}
+		return fmt.Sprintf("%s of %s answers", thousands(int64(done)), thousands(int64(of))), []string{counted(len(r.state.Gates), "run of gates", "runs of gates"), "no checkpoint"}
+	}
 	state = fmt.Sprintf("%s · %s of %s measured", p.State, thousands(p.Done), thousands(p.Total))
 	facts = append(facts, counted(len(r.table.Items), "matrix", "matrices"), counted(len(r.Variants), "variant", "variants"))
 	if r.Meta.Targets != "" {
@@ -76,6 +88,9 @@ func (r *Report) receipt() []fact {
 		if f := r.state.RecipeOf(v.ID); f != nil {
 			out = append(out, fact{"recipe " + f.Name, fmt.Sprintf("sha256 %s; %s", f.SHA256, storedAs(r.state, v.ID))})
 		}
+	}
+	for _, g := range r.state.Gates {
+		out = append(out, fact{"gates " + g.Setup.Suite, fmt.Sprintf("sha256 %s; program %s, kernel set %s", g.Setup.SHA256, g.Setup.Program, g.Setup.Set)})
 	}
 	var names []string
 	for name := range r.Settings {
