@@ -146,6 +146,17 @@ func TestModels(t *testing.T) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
+	aliased := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/completions" {
+			fmt.Fprint(w, `{"model":"model.gguf","choices":[{"text":"x"}]}`)
+			return
+		}
+		fmt.Fprint(w, `{"data":[{"id":"model.gguf","aliases":["small"]},{"id":"other"}]}`)
+	}))
+	defer aliased.Close()
+	if _, err := open(t, aliased.URL, Options{Model: "small"}).Ask(t.Context(), chat.Request{Prompt: "p", MaxTokens: 1}, nil); err != nil {
+		t.Errorf("by another of its names: %v", err)
+	}
 	s := served{names: []string{"gpt-9", "", "gpt-9"}}
 	for name, want := range map[string]bool{"": true, "gpt-9": true, "gpt-9-2026-11-30": true, "gpt-9-mini": false, "gpt-90": false, "gpt-9-": false, "x": false} {
 		if s.same(name) != want {

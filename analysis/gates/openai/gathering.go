@@ -34,25 +34,6 @@ func newGathering(a *asked, r chat.Request, each func(chat.Delta), now func() ti
 	}
 }
 
-// joined gathers pieces of a text.
-type joined struct {
-	b    []byte
-	tail string // the last bytes of b, which may be half of a pair
-}
-
-func (j *joined) add(piece string) {
-	if piece == "" {
-		return
-	}
-	if half(j.tail, len(j.tail)-3) != 0 && half(piece, 0) != 0 {
-		whole := join(j.tail, piece)
-		j.b = append(j.b[:len(j.b)-len(j.tail)], whole...)
-	} else {
-		j.b = append(j.b, piece...)
-	}
-	j.tail = string(j.b[max(0, len(j.b)-3):])
-}
-
 func (g *gathering) finished() bool { return g.r.Finish != "" }
 
 // finish ends an answer that is whole.

@@ -145,6 +145,11 @@ func TestBoundByHand(t *testing.T) {
 			t.Errorf("%v, %v: %g, want %g", c.p, c.q, got, c.want)
 		}
 	}
+	// A rest that is there on one side, and told as none on the other, counts as one
+	// of slack there, not as an infinite divergence.
+	if got, want := bound(at(0.5, 0.25), at(0.5, 0.5)), 0.25*math.Log(0.5)+0.25*math.Log(0.25/slack); math.Abs(got-want) > 1e-4 {
+		t.Errorf("a rest of nothing: %g, want %g", got, want)
+	}
 	// Texts that stand for several tokens tell none of them apart.
 	b := chat.Token{ID: -1, Text: "\uFFFD", Known: true, Logprob: math.Log(0.5), Top: []chat.Alt{{ID: -1, Text: "\uFFFD", Logprob: math.Log(0.5)}, {ID: -1, Text: "", Logprob: math.Log(0.25)}}}
 	if m := masses(&b, false); len(m) != 0 {

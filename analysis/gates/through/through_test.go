@@ -301,6 +301,19 @@ func TestExamine(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
+	// A text that repeats a token fits its neighbours as well as itself.
+	var same []chat.Token
+	for range 30 {
+		same = append(same, chat.Token{ID: 5, Known: true, Logprob: -0.1, Top: []chat.Alt{{ID: 5, Logprob: -0.1}, {ID: 6, Logprob: -3}}})
+	}
+	if e := Examine(&Said{Texts: [][]chat.Token{same}}); e.Reason() != "" || e.Own != 30 || e.After != 29 {
+		t.Errorf("repeated: %+v", e)
+	}
+	// Ranks that are not told are behind what is.
+	beyond := []chat.Token{{ID: 7, Known: true, Logprob: -4, Top: same[0].Top}}
+	if a := Sum(&Said{Texts: [][]chat.Token{beyond}}); a.MedianRank != 3 {
+		t.Errorf("beyond two: %+v", a)
+	}
 	if e := Examine(&Said{}); e.Reason() != "" || e.Positions != 0 {
 		t.Errorf("nothing: %+v", e)
 	}
