@@ -35,7 +35,8 @@ type MTP struct {
 	drafting            drafting
 }
 
-// NewMTP reads the first MTP layer of a source.
+// NewMTP reads the first MTP layer of a source, its experts when they are needed.
+// Release of the source ends it.
 func NewMTP(ctx context.Context, spec *Spec, src Source, o Options) (*MTP, error) {
 	if len(spec.MTP) == 0 {
 		return nil, ErrNoMTP
@@ -57,7 +58,8 @@ func NewMTP(ctx context.Context, spec *Spec, src Source, o Options) (*MTP, error
 	if m.head, err = rd.linear(head, spec.Vocab, spec.Hidden); err != nil {
 		return nil, err
 	}
-	return m, nil
+	_, err = m.kept.layer(ctx, m.layer) // what cannot be read is told now
+	return m, err
 }
 
 // mtpExtra is the place of what only an MTP layer has.
