@@ -81,15 +81,16 @@ def run(path, n, k, texts, plain):
     for i, (kind, ids) in enumerate(texts):
         x = torch.tensor([ids])
         common = dict(do_sample=False, max_new_tokens=NEW, eos_token_id=None, pad_token_id=0, attention_mask=torch.ones_like(x))
-        if i == len(plain):
-            said = model.generate(x, output_logits=True, return_dict_in_generate=True, **common)
-            tops = [torch.topk(l[0], 2).values for l in said.logits]
-            plain.append((said.sequences[0, len(ids):].tolist(), min(float(t[0] - t[1]) for t in tops)))
-        new, gap = plain[i]
         drafts.clear()
         MTPCandidateGenerator.get_candidates = watched
         spec = model.generate(x, use_mtp=True, **common)[0, len(ids):].tolist()
         MTPCandidateGenerator.get_candidates = get
+        if i == len(plain):  # one pass over all of it says what greedy decoding takes without drafts
+            with torch.no_grad():
+                logits = model(torch.tensor([ids + spec])).logits[0, len(ids) - 1:-1]
+            tops = torch.topk(logits, 2).values
+            plain.append((logits.argmax(-1).tolist(), float((tops[:, 0] - tops[:, 1]).min())))
+        new, gap = plain[i]
         whole = ids + new
         steps = [(at, d) for at, d in drafts if d]
         said = []
@@ -100,6 +101,12 @@ def run(path, n, k, texts, plain):
             said.append({"at": at, "draft": d, "accepted": right})
         out.append({"kind": kind, "prompt": ids, "new": new, "equal": spec == new, "gap": gap, "steps": said, "forwards": len(drafts)})
     return out
+
+
+def write(dest, result):
+    lines = [json.dumps(p, separators=(",", ":")) for p in result["prompts"]]
+    head = json.dumps({k: v for k, v in result.items() if k != "prompts"}, separators=(",", ":"))[:-1]
+    Path(dest).write_text(head + ',"prompts":[\n' + ",\n".join(lines) + "\n]}\n")
 
 
 def main():
@@ -122,11 +129,9 @@ def main():
                 result["prompts"] = [{"kind": g["kind"], "prompt": g["prompt"], "new": g["new"], "gap": round(g["gap"], 6),
                                       "drafts": [s["draft"][0] for s in g["steps"]],
                                       "accepted": "".join(str(s["accepted"]) for s in g["steps"])} for g in got]
+            write(dest, result)
     finally:
         shutil.rmtree(work)
-    lines = [json.dumps(p, separators=(",", ":")) for p in result.pop("prompts")]
-    head = json.dumps(result, separators=(",", ":"))[:-1]
-    Path(dest).write_text(head + ',"prompts":[\n' + ",\n".join(lines) + "\n]}\n")
 
 
 main()

@@ -104,7 +104,7 @@ func TestRenders(t *testing.T) {
 			t.Errorf("%s, %s:\n got %q\nwant %q", c.Template, c.Case, got, *c.Want)
 		}
 	})
-	if n != 56 || refused != 3 {
+	if n != 70 || refused != 3 {
 		t.Errorf("%d renderings, %d of them refused", n, refused)
 	}
 }

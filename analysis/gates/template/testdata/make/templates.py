@@ -30,6 +30,7 @@ SNIPPETS = r"""
 {{ not t }} {{ not not n }} {{ e or 'x' }} {{ n and 'y' }} {{ e and 'y' }} {{ none or 0 or [] or 'last' }}
 {{ 'yes' if n > 3 else 'no' }} {{ 'yes' if n > 30 }}| {{ 'a' if e else 'b' if n else 'c' }}
 {{ s[0] }} {{ s[-1] }} {{ s[1:4] }} {{ s[::-1] }} {{ s[:-3] }} {{ s[::3] }} {{ s[100:] }}| {{ s[-4:-1] }} {{ kor[::-1] }} {{ kor[3] }}
+{{ l[-9::-1] }} {{ l[1::-1] }} {{ l[-9:2] }} {{ s[2::-1] }} {{ l[9::-2] }} {{ l[:-9:-1] }} {{ l[:0:-1] }} {{ l[-2::2] }}
 {{ l[0] }} {{ l[-1] }} {{ l[1:] }} {{ l[::-1] }} {{ l[5] }}| {{ l[-2:] }} {{ l[:-1] }} {{ l[2:0:-1] }} {{ l[10:20] }} {{ l[none:2] }}
 {{ d.b }} {{ d['b'] }} {{ d.a.x[1] }} {{ d['a']['x'][-1] }} {{ d.missing }}| {{ d.get('b') }} {{ d.get('z') }} {{ d.get('z', 5) }} {{ d['ü'] }}
 {{ d.items() | list }} {{ d.keys() | list }} {{ d.values() | list | length }} {% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}
