@@ -54,11 +54,7 @@ func (a *asking) probe(ctx context.Context, probe int) error {
 		})
 	}
 	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	a.settle()
-	return nil
+	return context.Cause(ctx)
 }
 
 // one asks one case and hands its result over.
@@ -186,7 +182,7 @@ func (a *asking) deliver(res *Result, p *suite.Probe) error {
 	return nil
 }
 
-// settle makes results of what is held back when a probe is through.
+// settle makes results of what is held back when the arm is through.
 func (a *asking) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

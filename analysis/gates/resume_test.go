@@ -121,3 +121,28 @@ func TestResumeOpensWhatIsMissing(t *testing.T) {
 		t.Errorf("%d meters, %+v", len(r.Meters), r.Row(0, 1))
 	}
 }
+
+// Two answers that nobody gave at the end of one probe, and one at the beginning of
+// the next, are three in a row; at the end of the arm they are results.
+func TestGoneBetweenProbes(t *testing.T) {
+	f := good("base", nil)
+	gone := []string{"question 2 of probe0", "question 3 of probe0", "question 0 of probe1"}
+	f.fail = func(_ int, r chat.Request) error {
+		if slices.Contains(gone, last(r)) {
+			return &chat.Error{At: "http://there", Kind: chat.Absent, Reason: "connection refused"}
+		}
+		return nil
+	}
+	s := asks(4, suite.Probe{}, suite.Probe{})
+	n := 0
+	_, err := runs(t.Context(), s, arms(false, f), Options{Answered: func(*Result) { n++ }})
+	var e *chat.Error
+	if !errors.As(err, &e) || n != 2 {
+		t.Errorf("%v after %d results", err, n)
+	}
+	gone = []string{"question 2 of probe1", "question 3 of probe1"}
+	r, err := runs(t.Context(), s, arms(false, f), Options{})
+	if err != nil || r.Row(1, 0).Erred != 2 {
+		t.Errorf("%v, %+v", err, r.Row(1, 0))
+	}
+}

@@ -163,6 +163,7 @@ func (r *run) arm(ctx context.Context, i int) error {
 			return err
 		}
 	}
+	a.settle()
 	m.Tokens, m.Seconds = a.tokens, a.clock.seconds()
 	r.count(ctx, t, m, before, countErr)
 	if err := r.texts(ctx, t, m); err != nil {
