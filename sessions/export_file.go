@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"quantscope/quant/checkpoint"
@@ -41,6 +42,15 @@ func ExportFile(ctx context.Context, session, out, format string, force bool) er
 		return fmt.Errorf("sessions: export format %q is not known (known: %s)", format, strings.Join(known, ", "))
 	}
 	return WriteFile(ctx, session, out, force, func(w io.Writer) error { return to(ctx, w, session) })
+}
+
+// ExportGatesFile writes the answers of a session's gates to a file, as ExportGates
+// does and under the rules of ExportFile.
+func ExportGatesFile(ctx context.Context, session, out, format string, force bool) error {
+	if !slices.Contains(GateFormats(), format) {
+		return ExportGates(ctx, io.Discard, session, format)
+	}
+	return WriteFile(ctx, session, out, force, func(w io.Writer) error { return ExportGates(ctx, w, session, format) })
 }
 
 // WriteFile makes a file of what write writes, under the rules of ExportFile:

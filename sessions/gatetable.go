@@ -75,31 +75,15 @@ func (in *inserts) putAnswer(ctx context.Context, e *stored) error {
 	if _, err := in.replaced.ExecContext(ctx, e.gate.Run, r.Arm, r.Probe, r.Case, r.Pass); err != nil {
 		return err
 	}
-	var prompt, made, cached, invalid, retries int
-	var seconds float64
-	var first, finish, text any
-	for i := range r.Answer.Replies {
-		p := &r.Answer.Replies[i]
-		prompt, made, cached = told(prompt, p.PromptTokens), told(made, p.CompletionTokens), told(cached, p.CachedTokens)
-		invalid += p.Invalid
-		retries += p.Retries
-		seconds += p.Total.Seconds()
-		if p.First > 0 && i == 0 {
-			first = p.First.Seconds()
-		}
-		finish, text = orNothing(p.Finish), orNothing(p.Text[:min(len(p.Text), tableText)])
+	t := sumReplies(&r.Answer)
+	var first any
+	if t.first > 0 {
+		first = t.first
 	}
 	_, err := in.answer.ExecContext(ctx, e.Seq, e.gate.Run, r.Arm, r.Probe, r.Case, r.Pass, 0, asInt(r.Verdict.Passed), orNothing(string(r.Verdict.Fault)), r.Verdict.Reason,
-		orNothing(r.Answer.Error), len(r.Answer.Replies), finish, orNull(prompt), orNull(made), orNull(cached), int64(r.Verdict.Figures["replacement"]), invalid, retries, first, seconds, text)
+		orNothing(r.Answer.Error), len(r.Answer.Replies), orNothing(t.finish), orNull(t.prompt), orNull(t.made), orNull(t.cached), replacements(r), t.invalid, t.retries,
+		first, t.seconds, orNothing(t.text[:min(len(t.text), tableText)]))
 	return err
-}
-
-// told adds a count, -1 where one of the two is not known.
-func told(sum, n int) int {
-	if sum < 0 || n < 0 {
-		return -1
-	}
-	return sum + n
 }
 
 // putMeter writes what an arm counted. Acceptance stands beside accepted length and

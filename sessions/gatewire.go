@@ -70,11 +70,7 @@ func gateDoc(d *gateJSON) ([]byte, error) {
 	if err != nil || len(odd.Raw)+len(odd.NonFinite) == 0 {
 		return doc, err
 	}
-	more, err := json.Marshal(odd)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(doc[:len(doc)-1], ','), more[1:]...), nil // two objects become one
+	return joinObjects(doc, &odd)
 }
 
 // pack compresses a document where that makes it smaller. A document begins with
