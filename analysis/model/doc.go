@@ -12,7 +12,8 @@
 // fits beside them. Layers that sources have in common are computed once. The same
 // tokens, weights and kernel set give the same bits for any number of threads, for
 // any other chunks and sources in the pass, and for a Decoder that takes the text
-// token by token; a Walk, which goes a layer at a time and lets each be changed before
+// token by token or a Batch that takes several so, with tokens that an MTP module drafts or
+// without; a Walk, which goes a layer at a time and lets each be changed before
 // the text goes on, is the same pass. Activations are f32, sums of norms f64; with Options.BF16 they
 // are rounded to bf16 where a bf16 run would store them. A value that is not
 // finite stops the pass with layer, chunk and position, or is told of and stays
