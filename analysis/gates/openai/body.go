@@ -174,12 +174,7 @@ func (c *Client) sampling(body fields, r chat.Request) {
 		}
 	}
 	switch engine {
-	case vLLM:
-		neutral("top_p", 1)
-		neutral("top_k", 0)
-		neutral("min_p", 0)
-		neutral("repetition_penalty", 1)
-	case sgLang:
+	case vLLM, sgLang: // −1 is all to older ones too, to which 0 is an error
 		neutral("top_p", 1)
 		neutral("top_k", -1)
 		neutral("min_p", 0)

@@ -211,7 +211,7 @@ func TestBody(t *testing.T) {
 		{llamaCpp, full, `{"chat_template_kwargs":{"enable_thinking":false},"ignore_eos":true,"max_tokens":5,"messages":` + messages + `,"min_p":0,"model":"m","repeat_penalty":1,"seed":0,"stop":["\n"],"stream":true,"stream_options":{"include_usage":true},"temperature":0.5,"top_k":3,"top_p":0.9}`},
 		{"", prompt, `{"max_tokens":5,"model":"m","prompt":"p","temperature":0}`},
 		{quantscope, prompt, `{"add_special_tokens":false,"max_tokens":5,"model":"m","prompt":"p","temperature":0}`},
-		{vLLM, prompt, `{"add_special_tokens":false,"max_tokens":5,"min_p":0,"model":"m","prompt":"p","repetition_penalty":1,"temperature":0,"top_k":0,"top_p":1}`},
+		{vLLM, prompt, `{"add_special_tokens":false,"max_tokens":5,"min_p":0,"model":"m","prompt":"p","repetition_penalty":1,"temperature":0,"top_k":-1,"top_p":1}`},
 		{sgLang, prompt, `{"max_tokens":5,"min_p":0,"model":"m","prompt":"p","repetition_penalty":1,"temperature":0,"top_k":-1,"top_p":1}`},
 	} {
 		cl := &Client{server: served{model: "m", engine: c.engine}}
