@@ -14,25 +14,32 @@ type pace struct {
 	done   int
 	of     int
 	tokens int64
-	times  []time.Time // of the last answers
-	start  time.Time
+	last   []came // the last answers
+}
+
+// came is when an answer came, and how many tokens it had.
+type came struct {
+	at     time.Time
+	tokens int64
 }
 
 func (p *pace) begin(done, of int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done, p.of, p.start = done, of, time.Now()
+	p.done, p.of = done, of
 }
 
 func (p *pace) answered(r *Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
+	var tokens int64
 	for i := range r.Answer.Replies {
-		p.tokens += int64(max(0, r.Answer.Replies[i].CompletionTokens))
+		tokens += int64(max(0, r.Answer.Replies[i].CompletionTokens))
 	}
-	if p.times = append(p.times, time.Now()); len(p.times) > paceWindow {
-		p.times = p.times[1:]
+	p.tokens += tokens
+	if p.last = append(p.last, came{time.Now(), tokens}); len(p.last) > paceWindow {
+		p.last = p.last[1:]
 	}
 }
 
@@ -41,15 +48,19 @@ func (p *pace) fill(out *Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out.Done, out.Of, out.Tokens = p.done, p.of, p.tokens
-	if len(p.times) < 2 {
+	if len(p.last) < 2 {
 		return
 	}
-	span := p.times[len(p.times)-1].Sub(p.times[0]).Seconds()
+	span := p.last[len(p.last)-1].at.Sub(p.last[0].at).Seconds()
 	if span <= 0 {
 		return
 	}
-	out.PerSecond = float64(len(p.times)-1) / span
-	out.ETA = time.Duration(float64(p.of-p.done) / out.PerSecond * float64(time.Second))
+	var tokens int64
+	for _, c := range p.last[1:] {
+		tokens += c.tokens
+	}
+	out.PerSecond = float64(tokens) / span
+	out.ETA = time.Duration(float64(p.of-p.done) * span / float64(len(p.last)-1) * float64(time.Second))
 }
 
 func (r *run) tell(p Progress) {

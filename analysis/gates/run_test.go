@@ -118,6 +118,26 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
+// Tokens a second, and what is left, are of the answers of late.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := good("base", nil)
+		f.answer = func(r chat.Request) chat.Reply {
+			time.Sleep(2 * time.Second)
+			return chat.Reply{Text: "answer to " + last(r), CompletionTokens: 30}
+		}
+		var at []Progress
+		o := Options{Progress: func(p Progress) { at = append(at, p) }}
+		if _, err := runs(t.Context(), asks(10, suite.Probe{}), arms(false, f), o); err != nil {
+			t.Fatal(err)
+		}
+		p := at[len(at)-6]
+		if p.Done != 5 || p.Of != 10 || p.PerSecond != 15 || p.ETA != 10*time.Second || p.Tokens != 150 {
+			t.Errorf("half way: %+v", p)
+		}
+	})
+}
+
 func TestConversation(t *testing.T) {
 	f := good("base", nil)
 	n := 0

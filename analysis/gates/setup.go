@@ -134,7 +134,7 @@ type Progress struct {
 	Arm, Probe int           // -1 where it is about none
 	Done, Of   int           // answers of the whole run
 	Tokens     int64         // made in this process so far
-	PerSecond  float64       // answers, of late; 0: not known
+	PerSecond  float64       // tokens, of late; 0: not known
 	ETA        time.Duration // 0: not known
 }
 
