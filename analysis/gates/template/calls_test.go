@@ -39,9 +39,11 @@ func TestBrokenCallStays(t *testing.T) {
 		t.Errorf("a good call is malformed: %s", why)
 	}
 	// An end tag within a text of its JSON is text.
-	content, calls := Hermes.Calls(`<tool_call>{"name": "f", "arguments": {"t": "a</tool_call>b"}}</tool_call>`)
-	if content != "" || len(calls) != 1 || calls[0].Arguments != `{"t": "a</tool_call>b"}` {
-		t.Errorf("%q, %v", content, calls)
+	for _, args := range []string{`{"t": "a</tool_call>b"}`, `{"t": "\"}"}`, `{"t": "\\", "u": "{"}`} {
+		content, calls := Hermes.Calls(`<tool_call>{"name": "f", "arguments": ` + args + `}</tool_call>`)
+		if content != "" || len(calls) != 1 || calls[0].Arguments != args {
+			t.Errorf("%s: %q, %v", args, content, calls)
+		}
 	}
 }
 
