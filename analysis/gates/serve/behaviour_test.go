@@ -139,6 +139,7 @@ func TestOverloaded(t *testing.T) {
 
 // listening is a server that Serve runs.
 type listening struct {
+	s          *Server
 	url        string
 	stop, hard context.CancelFunc
 	ended      chan error
@@ -152,8 +153,8 @@ func listen(t *testing.T, f *fake, grace time.Duration) *listening {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	hardCtx, hard := context.WithCancel(context.Background())
-	x := &listening{"http://" + l.Addr().String(), stop, hard, make(chan error, 1)}
-	go func() { x.ended <- New(f, Options{}).Serve(ctx, hardCtx, l, grace) }()
+	x := &listening{New(f, Options{}), "http://" + l.Addr().String(), stop, hard, make(chan error, 1)}
+	go func() { x.ended <- x.s.Serve(ctx, hardCtx, l, grace) }()
 	t.Cleanup(func() { hard(); stop(); http.DefaultClient.CloseIdleConnections() })
 	return x
 }
@@ -166,6 +167,9 @@ func TestEnd(t *testing.T) {
 	go func() { hold <- post(t, x.url+"/v1/completions", `{"prompt":"hold"}`) }()
 	<-f.entered
 	x.stop()
+	if !soon(x.s.draining.Load) {
+		t.Error("clients that are connected are still taken")
+	}
 	if !soon(func() bool {
 		c, err := net.Dial("tcp", strings.TrimPrefix(x.url, "http://"))
 		if err == nil {

@@ -1,9 +1,13 @@
 package serve
 
 import (
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+
+	"quantscope/analysis/gates/chat"
 )
 
 // series are the lines of an exposition, without what varies.
@@ -74,6 +78,37 @@ func TestMetrics(t *testing.T) {
 	text := send(t, "GET", url+"/metrics", "").text
 	if strings.Contains(text, "spec_decode") || strings.Contains(text, "prompt_tokens_total") {
 		t.Errorf("what is not counted is told:\n%s", text)
+	}
+}
+
+// Buckets are cumulative, and the last one has all.
+func TestHistogram(t *testing.T) {
+	h := newHistogram([]float64{1, 2.5})
+	for _, v := range []float64{0.5, 1, 2, 2.5, 7, 100} {
+		h.add(v)
+	}
+	is := series(t, string(exposition([]family{labels{"m"}.histogram("h", "Help.", h)})))
+	for name, want := range map[string]string{`_bucket{engine="0",model_name="m",le="1"}`: "2", `_bucket{engine="0",model_name="m",le="2.5"}`: "4", `_bucket{engine="0",model_name="m",le="+Inf"}`: "6", `_sum{engine="0",model_name="m"}`: "113", `_count{engine="0",model_name="m"}`: "6"} {
+		if is["h"+name] != want {
+			t.Errorf("h%s is %q, want %s", name, is["h"+name], want)
+		}
+	}
+}
+
+// Tokens that are parts of characters may share a name: the likeliest of one name is
+// told, and bytes tell them apart. What no JSON number can be is told as vLLM tells it.
+func TestPartsOfCharacters(t *testing.T) {
+	tokens := []chat.Token{{ID: 7, Text: "\xed\x95", Known: true, Logprob: math.Inf(-1), Top: []chat.Alt{{ID: 8, Text: "\xea\xb0", Logprob: -1}, {ID: 9, Text: "\xf0\x9f", Logprob: -2}}}}
+	text := tokenNames(false).textLogprobs(tokens, 2, 3)
+	if text.Tokens[0] != "\uFFFD\uFFFD" || len(text.Top[0]) != 1 || text.Top[0]["\uFFFD\uFFFD"] != -1 || *text.Logprobs[0] != -9999 || text.Offsets[0] != 3 {
+		t.Errorf("%+v %v", text, *text.Logprobs[0])
+	}
+	one := tokenNames(false).chatLogprobs(tokens, 1).Content[0]
+	if one.Token != "\uFFFD\uFFFD" || !slices.Equal(one.Bytes, []int{0xed, 0x95}) || one.Logprob != -9999 || len(one.Top) != 1 || !slices.Equal(one.Top[0].Bytes, []int{0xea, 0xb0}) {
+		t.Errorf("%+v", one)
+	}
+	if got := tokenNames(true).textLogprobs(tokens, 2, 0); got.Tokens[0] != "token_id:7" || len(got.Top[0]) != 3 || got.Top[0]["token_id:9"] != -2 {
+		t.Errorf("%+v", got)
 	}
 }
 

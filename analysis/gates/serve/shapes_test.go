@@ -33,6 +33,7 @@ func TestShapes(t *testing.T) {
 		{"chat-stream-usage", "POST", "/v1/chat/completions", `{"stream":true,"stream_options":{"include_usage":true},"n":2,"max_tokens":1,"return_token_ids":true,` + question + `}`},
 		{"chat-stream-logprobs", "POST", "/v1/chat/completions", `{"stream":true,"logprobs":true,"top_logprobs":1,"max_tokens":2,` + question + `}`},
 		{"chat-stream-tools", "POST", "/v1/chat/completions", `{"stream":true,` + tools + `,"messages":[{"role":"user","content":"call it"}]}`},
+		{"chat-stream-one-tool", "POST", "/v1/chat/completions", `{"stream":true,"parallel_tool_calls":false,` + tools + `,"messages":[{"role":"user","content":"call it"}]}`},
 		{"chat-stream-fail", "POST", "/v1/chat/completions", `{"stream":true,"messages":[{"role":"user","content":"fail"}]}`},
 		{"text", "POST", "/v1/completions", `{"prompt":"hello","max_tokens":4}`},
 		{"text-lists", "POST", "/v1/completions", `{"prompt":["a","b"],"n":2,"max_tokens":1}`},
