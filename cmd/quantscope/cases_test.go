@@ -332,6 +332,7 @@ func TestUsageErrors(t *testing.T) {
 		{"inspect demo --json=perhaps", `--json "perhaps": want true or false`},
 		{"synth testdata", "testdata is there already and not empty"},
 		{"sessions export x.qscope --canonical --out x.csv", "--canonical writes jsonl"},
+		{"sessions export x.qscope --canonical --gates", "--canonical is of tap records"},
 	} {
 		o := command(t, strings.Fields(c.args)...)
 		o.refused(t, exitUsage)

@@ -50,6 +50,7 @@ type sessionLine struct {
 	Created  time.Time         `json:"created"`
 	Modified time.Time         `json:"modified"`
 	Yards    []yardLine        `json:"measurements"`
+	Gates    []gateRunLine     `json:"gates"`
 	Writer   int               `json:"writer"` // process that writes it now, 0 where none does
 }
 
@@ -73,11 +74,32 @@ func yardLineOf(y *sessions.Yard) yardLine {
 	return l
 }
 
-// holds says in a few words what is in a session: variants, and measurements.
+// gateRunLine is a run of gates in a list.
+type gateRunLine struct {
+	Suite string            `json:"suite"`
+	Arms  []string          `json:"arms"`
+	State sessions.RunState `json:"state"`
+}
+
+func gateRunLineOf(g *sessions.GateRun) gateRunLine {
+	l := gateRunLine{Suite: g.Setup.Suite, Arms: []string{}, State: sessions.RunInterrupted}
+	for _, a := range g.Setup.Arms {
+		l.Arms = append(l.Arms, a.Label)
+	}
+	if g.End != nil {
+		l.State = sessions.RunState(g.End.State)
+	}
+	return l
+}
+
+// holds says in a few words what is in a session: variants, measurements and gates.
 func (l *sessionLine) holds() string {
 	words := slices.Clone(l.Variants)
 	for _, y := range l.Yards {
 		words = append(words, fmt.Sprintf("KL of %s (%s)", counted(len(y.Candidates), "candidate", "candidates"), y.State))
+	}
+	for _, g := range l.Gates {
+		words = append(words, fmt.Sprintf("gates %s of %s (%s)", g.Suite, counted(len(g.Arms), "arm", "arms"), g.State))
 	}
 	return strings.Join(words, ", ")
 }
@@ -85,7 +107,7 @@ func (l *sessionLine) holds() string {
 func lineOf(i sessions.Info) sessionLine {
 	l := sessionLine{
 		Path: i.Meta.Path, Source: i.Meta.SourcePath, Identity: i.Meta.SourceIdentity, Summary: i.Meta.Summary, State: i.Progress.State,
-		Tensors: i.Tensors, Variants: []string{}, Yards: []yardLine{}, Done: i.Progress.Done, Total: i.Progress.Total, Failed: i.Progress.Failed, Bytes: i.Bytes,
+		Tensors: i.Tensors, Variants: []string{}, Yards: []yardLine{}, Gates: []gateRunLine{}, Done: i.Progress.Done, Total: i.Progress.Total, Failed: i.Progress.Failed, Bytes: i.Bytes,
 		Created: time.UnixMilli(i.Meta.CreatedUnixMS).UTC(), Modified: i.Modified.UTC(), Writer: i.Writer,
 	}
 	for _, v := range i.Variants {
@@ -93,6 +115,9 @@ func lineOf(i sessions.Info) sessionLine {
 	}
 	for _, y := range i.Yards {
 		l.Yards = append(l.Yards, yardLineOf(y))
+	}
+	for _, g := range i.Gates {
+		l.Gates = append(l.Gates, gateRunLineOf(g))
 	}
 	return l
 }
@@ -210,18 +235,23 @@ func newSessionsInfo(std streams) *cobra.Command {
 
 func newSessionsExport(std streams) *cobra.Command {
 	var format, out string
-	var force, asJSON, canonical bool
+	var force, asJSON, canonical, ofGates bool
 	cmd := &cobra.Command{
 		Use:   "export SESSION",
-		Short: "Write the tap records as JSONL, CSV or Parquet",
+		Short: "Write the tap records, or the answers of gates, as JSONL, CSV or Parquet",
 		Long: `export writes one tap record a line (JSONL, with histograms) or a row (CSV,
 Parquet). JSONL and CSV go to standard output unless --out names a file. With
 --canonical the JSONL says what the measurements are and not when they were made:
 sessions of the same measurements, in one run or merged, give the same bytes,
-whose SHA-256 sessions info prints.`,
+whose SHA-256 sessions info prints.
+
+With --gates it writes one answer of a run of gates a line instead; a session of
+served models has nothing else.`,
 		Args: exactly(1, "sessions export takes one session file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case canonical && ofGates:
+				return usage(errors.New("--canonical is of tap records, not of --gates"))
 			case canonical && format != "" && format != "jsonl":
 				return usage(fmt.Errorf("--canonical writes jsonl, not %s", format))
 			case canonical && format == "" && (filepath.Ext(out) == ".csv" || filepath.Ext(out) == ".parquet"):
@@ -249,13 +279,25 @@ whose SHA-256 sessions info prints.`,
 			if asJSON && out == "" {
 				return usage(errors.New("--json says what was written, so it needs --out"))
 			}
+			if !ofGates && !canonical {
+				if info, err := sessions.Inspect(args[0]); err == nil { // else the export says what is wrong
+					ofGates = info.Meta.Served()
+				}
+			}
+			to := sessions.ExportFile
+			if ofGates {
+				to = sessions.ExportGatesFile
+				write = func(ctx context.Context, w io.Writer, path string) error {
+					return sessions.ExportGates(ctx, w, path, format)
+				}
+			}
 			if out == "" {
 				if format == "parquet" {
 					return usage(errors.New("parquet is not for a terminal or a pipe: name a file with --out"))
 				}
 				return write(cmd.Context(), std.out, args[0])
 			}
-			err := sessions.ExportFile(cmd.Context(), args[0], out, format, force)
+			err := to(cmd.Context(), args[0], out, format, force)
 			if errors.Is(err, fs.ErrExist) {
 				return usage(fmt.Errorf("%s is there already; --force overwrites it", out))
 			}
@@ -282,6 +324,7 @@ whose SHA-256 sessions info prints.`,
 	fl.StringVar(&format, "format", "", "jsonl, csv or parquet (default: by --out's ending, else jsonl)")
 	fl.StringVar(&out, "out", "", "file to write")
 	fl.BoolVar(&canonical, "canonical", false, "JSONL without seq and times, variants by name, with digests of the weights")
+	fl.BoolVar(&ofGates, "gates", false, "answers of gates, not tap records")
 	fl.BoolVar(&force, "force", false, "overwrite --out")
 	fl.BoolVar(&asJSON, "json", false, "say in one JSON document what was written")
 	return cmd
