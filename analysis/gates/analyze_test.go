@@ -94,6 +94,9 @@ func TestPairCounts(t *testing.T) {
 	if !p.Worse || p.Better || !strings.HasPrefix(p.Verdict, "worse: 27 of 40 against 39 of 40, -0.300 (") || !strings.Contains(p.Verdict, "differs from itself in 2 answers, this in 14") {
 		t.Errorf("%+v", p)
 	}
+	if sum := pairOf(t, r, -1, 1); !strings.HasSuffix(sum.Verdict, fmt.Sprintf("40 cases tell a difference from %.3f up, and 0.05 takes %d", sum.Band, sum.CasesFor(0.05, 0))) {
+		t.Errorf("in sum: %s", sum.Verdict)
+	}
 	if f := kinds(r, FailRegression); len(f) != 2 || f[0].Arm != 1 || f[0].Probe != 0 || f[1].Probe != -1 {
 		t.Errorf("%+v", f)
 	}

@@ -121,7 +121,7 @@ func (a *analysis) verdict(p *Pair) string {
 	differ := p.OnlyBase + p.OnlyArm
 	shares := fmt.Sprintf("%d of %d against %d of %d", p.Both+p.OnlyArm, n, p.Both+p.OnlyBase, n)
 	if differ == 0 {
-		return fmt.Sprintf("the same verdict on all answers: %s; %s", shares, bandText(p))
+		return fmt.Sprintf("the same verdict on all answers: %s; %s", shares, a.bandText(p))
 	}
 	var head string
 	switch {
@@ -141,14 +141,18 @@ func (a *analysis) verdict(p *Pair) string {
 	if p.Noise >= 0 && (p.Worse || p.Better) {
 		text += fmt.Sprintf("; the baseline differs from itself in %d answers, this in %d", p.Noise, differ)
 	}
-	return text + "; " + bandText(p)
+	return text + "; " + a.bandText(p)
 }
 
-func bandText(p *Pair) string {
+func (a *analysis) bandText(p *Pair) string {
 	if math.IsNaN(p.Band) {
 		return fmt.Sprintf("%d cases are too few to tell any difference", p.Cases)
 	}
-	return fmt.Sprintf("%d cases tell a difference from %.3f up", p.Cases, p.Band)
+	text := fmt.Sprintf("%d cases tell a difference from %.3f up", p.Cases, p.Band)
+	if p.Probe < 0 && p.Band > statedEffect {
+		text += fmt.Sprintf(", and %g takes %d", statedEffect, p.size(a.level))
+	}
+	return text
 }
 
 func pText(p float64) string {
