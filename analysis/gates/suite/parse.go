@@ -107,7 +107,7 @@ func (p *parser) settings(n *yaml.Node, what string, s *Settings) error {
 	})
 }
 
-// with reads the fields of what, which go by name in errors.
+// with is a and b together.
 func with(a, b map[string]field) map[string]field {
 	for k, v := range b {
 		a[k] = v
@@ -194,7 +194,7 @@ func (p *parser) add(r *rawProbe, what string) error {
 	case len(p.suite.Probes) >= maxProbes:
 		return p.fail(r.at, "%s: more than %d probes", what, maxProbes)
 	case r.Need == 0:
-		return p.fail(cmpNode(r.need, r.at), "%s: need: is 0: it would pass without an answer", what)
+		return p.fail(either(r.need, r.at), "%s: need: is 0: it would pass without an answer", what)
 	case r.Set.Temperature == 0 && r.Passes > 1 && r.Set.Concurrency == 1 && r.Like == "":
 		return p.fail(r.at, "%s: %d passes at temperature 0 ask the same again: give a temperature, or concurrency", what, r.Passes)
 	}
@@ -210,7 +210,8 @@ func (p *parser) add(r *rawProbe, what string) error {
 	return nil
 }
 
-func cmpNode(a, b *yaml.Node) *yaml.Node {
+// either is a, or b where there is none.
+func either(a, b *yaml.Node) *yaml.Node {
 	if a != nil {
 		return a
 	}
