@@ -263,9 +263,9 @@ func (f *gatesForm) request() (r sessions.GatesRequest, why string) {
 	case f.served && len(r.Servers) == 0:
 		return r, "a server is needed: the session has no checkpoint"
 	case f.served && len(r.Candidates) > 0:
-		return r, "candidates are made of a checkpoint, which a session of served models does not have"
+		return r, "candidates need a checkpoint, which a session of served models lacks"
 	case len(r.Candidates)+len(r.Servers) == 0 && r.NoBaseline:
-		return r, "somebody has to be asked: mark a variant or the baseline, or name a candidate or a server"
+		return r, "somebody has to be asked: mark one, or name a candidate or a server"
 	}
 	for _, s := range r.Servers {
 		_, at, labelled := strings.Cut(s, "=")

@@ -31,6 +31,7 @@ type Gates struct {
 	filter gatesFilter
 
 	inOrder bool // cases stand as in the suite; else those that failed first
+	picked  bool // the person chose a case; else it is the first of the list
 	cased   gatesCaseID
 	pass    int
 	list    klList // of cases
@@ -46,6 +47,7 @@ type Gates struct {
 	version uint64
 	memo    gatesArranged
 	doc     gatesDoc
+	spans   [2]gatesSpans
 	drawn   gatesDrawing
 	cached  string
 }
@@ -214,7 +216,7 @@ func (p *Gates) moveTo(row int) {
 		}
 	case gatesCases:
 		if row = max(min(row, len(p.items.list)-1), 0); row != p.list.selected {
-			p.cased, p.pass, p.scroll = p.items.list[row].gatesCaseID, 0, 0
+			p.cased, p.pass, p.scroll, p.picked = p.items.list[row].gatesCaseID, 0, 0, true
 			p.version++
 		}
 	case gatesChecks:
@@ -227,7 +229,7 @@ func (p *Gates) moveTo(row int) {
 
 // other begins with the cases of another cell.
 func (p *Gates) other() {
-	p.cased, p.pass, p.scroll, p.list = gatesCaseID{-1, -1}, 0, 0, klList{}
+	p.cased, p.pass, p.scroll, p.picked, p.list = gatesCaseID{-1, -1}, 0, 0, false, klList{}
 	p.version++
 }
 
@@ -251,7 +253,7 @@ func (p *Gates) moveArm(by int) bool {
 		}
 		n := g.Setup.Probes[p.cased.probe].Passes
 		if to := max(min(p.pass+by, n-1), 0); to != p.pass {
-			p.pass, p.scroll = to, 0
+			p.pass, p.scroll, p.picked = to, 0, true
 			p.version++
 		}
 		return true
@@ -283,7 +285,7 @@ func (p *Gates) enter() bool {
 		}
 		p.focus = gatesCases
 	default:
-		p.full, p.scroll = true, 0
+		p.full, p.scroll, p.picked = true, 0, true
 	}
 	p.version++
 	return true
@@ -338,7 +340,7 @@ func (p *Gates) walk(by int) bool {
 		at = (at + by + n) % n
 		if p.items.list[at].failed {
 			p.moveTo(at)
-			p.pass = p.items.list[at].pass
+			p.pass, p.picked = p.items.list[at].pass, true
 			return true
 		}
 	}

@@ -116,7 +116,7 @@ func (p *Gates) armWords(w int) []string {
 		}
 	}
 	if q := p.index.pairs[[2]int{-1, p.arm}]; q != nil {
-		say(Clean(p.book.run.Setup.Arms[p.arm].Label) + ": " + steady(q.Verdict) + ".")
+		say(Clean(p.book.run.Setup.Arms[p.arm].Label) + ": " + gatesSaid(q.Verdict) + ".")
 		quietly(fmt.Sprintf("Only the baseline passes %d, only this arm %d.", q.OnlyBase, q.OnlyArm))
 	}
 	m := p.meter(p.arm)
@@ -188,16 +188,6 @@ func shortHash(s string) string {
 	return s
 }
 
-// armLines are table and sentences in lines of w cells.
-func (p *Gates) armLines(w int) []string {
-	n := len(p.book.run.Setup.Arms)
-	out := make([]string, 0, n+8)
-	for range n + 2 { // header, rows and a blank
-		out = append(out, "")
-	}
-	return append(out, p.armWords(w)...)
-}
-
 // drawArms is what the arms told of themselves.
 func (p *Gates) drawArms(w, h int) string {
 	th := p.scene.Theme
@@ -207,7 +197,7 @@ func (p *Gates) drawArms(w, h int) string {
 	n := len(tb.Rows)
 	table := min(n+1, max(h-1, 0))
 	if rest := h - 1 - table; rest < len(words)+1 && n > 2 { // the sentences are of the selected one
-		table = max(min(table, h-2-len(words)), min(table, 4))
+		table = max(min(table, h-2-len(words)), min(table, (h-1)/2))
 	}
 	if room := table - 1; room < n && room > 1 {
 		tb.Offset = max(min(tb.Cursor-(room-2), n-room), 0)

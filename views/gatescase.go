@@ -101,6 +101,9 @@ func (p *Gates) makeDoc(probe *suite.Probe, r, base *gates.Result, w int) []stri
 			break
 		}
 	}
+	if p.full && strings.ContainsRune(strings.Join(lines, ""), markStand) {
+		lines = append(lines, "", th.Dim.Render(Truncate(string(markStand)+" is a mark that terminals set in different widths", w)))
+	}
 	return lines
 }
 

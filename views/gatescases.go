@@ -68,7 +68,7 @@ func (l *gatesItems) update(p *Gates) {
 		}
 	}
 	at := slices.IndexFunc(l.list, func(it gatesItem) bool { return it.gatesCaseID == p.cased })
-	if at < 0 {
+	if at < 0 || !p.picked {
 		at = 0
 		p.cased, p.pass = gatesCaseID{-1, -1}, 0
 		if len(l.list) > 0 {
@@ -175,7 +175,7 @@ func (p *Gates) casesHead(w, h int) []string {
 	pair := p.index.pairOf(row, p.arm)
 	switch {
 	case pair != nil && pair.Verdict != "":
-		about = steady(pair.Verdict)
+		about = gatesSaid(pair.Verdict)
 	case row.kind == gatesProbeRow:
 		about = Clean(s.Probes[row.probe].About)
 	}
@@ -221,11 +221,11 @@ func (p *Gates) drawCases(w, h int) string {
 		if !it.failed {
 			reason = th.Dim.Render(reason)
 		}
-		base := ""
+		cells := []string{style.Render(mine), name, reason}
 		if p.arm != s.Baseline() {
-			base = th.Dim.Render(p.strip(it.gatesCaseID, s.Baseline()))
+			cells = slices.Insert(cells, 1, th.Dim.Render(p.strip(it.gatesCaseID, s.Baseline())))
 		}
-		tb.Rows = append(tb.Rows, []string{style.Render(mine), base, name, reason})
+		tb.Rows = append(tb.Rows, cells)
 	}
 	tb.Left = len(p.items.list) - len(tb.Rows)
 	tb.Marked = true
@@ -243,15 +243,20 @@ func (p *Gates) quietCursor(tb Table) Table {
 	at := tb.Cursor
 	tb.Cursor = -1
 	if at >= 0 && at < len(tb.Rows) {
-		tb.Rows[at][2] = p.scene.Theme.Title.Render(tb.Rows[at][2])
+		name := len(tb.Rows[at]) - 2
+		tb.Rows[at][name] = p.scene.Theme.Title.Render(tb.Rows[at][name])
 	}
 	return tb
 }
 
 func (p *Gates) casesTable() Table {
-	return Table{Cursor: -1, More: true, Dense: true, Columns: []Column{
-		{Title: "", Width: p.stripWidth()}, {Title: "base", Width: p.baseWidth(), Drop: 2}, {Title: "case", Align: Middle, Width: p.caseWidth()}, {Title: "why", Flex: 1, Min: 10, Drop: 1},
+	tb := Table{Cursor: -1, More: true, Dense: true, Columns: []Column{
+		{Title: "", Width: p.stripWidth()}, {Title: "case", Align: Middle, Width: p.caseWidth()}, {Title: "why", Flex: 1, Min: 10, Drop: 1},
 	}}
+	if p.arm != p.book.run.Setup.Baseline() { // whose passes stand beside
+		tb.Columns = slices.Insert(tb.Columns, 1, Column{Width: p.stripWidth(), Drop: 2})
+	}
+	return tb
 }
 
 // stripWidth is the room for the signs of the passes.
@@ -265,13 +270,6 @@ func (p *Gates) stripWidth() int {
 		}
 	}
 	return w
-}
-
-func (p *Gates) baseWidth() int {
-	if p.arm == p.book.run.Setup.Baseline() {
-		return 1
-	}
-	return p.stripWidth()
 }
 
 // caseWidth is the room for names of cases: of the first few hundred, since the width

@@ -10,9 +10,6 @@ import (
 	"quantscope/analysis/gates"
 )
 
-// gatesCheckOrder is the order of checks by what became of them.
-var gatesCheckOrder = []gates.CheckState{gates.CheckFailed, gates.CheckUnknown, gates.CheckPassed, gates.CheckIdle}
-
 // gatesCheckSigns are their signs and words.
 var gatesCheckSigns = map[gates.CheckState][2]string{
 	gates.CheckFailed: {"✗", "fails"}, gates.CheckUnknown: {"?", "not told"}, gates.CheckPassed: {"✓", "holds"}, gates.CheckIdle: {"·", "nothing to check"},
@@ -31,26 +28,39 @@ var gatesFailNames = map[gates.FailKind]string{
 	gates.FailNeed: "too few", gates.FailRegression: "worse", gates.FailCheck: "not to be believed", gates.FailError: "no answer",
 }
 
-// gatesCheck is one item of the honesty list: a check, or a reason for which the
-// gates are shut.
+// gatesCheck is one item of the honesty list: checks of one kind that came to the
+// same, or a reason for which the gates are shut.
 type gatesCheck struct {
-	check *gates.Check
-	fail  *gates.Fail
+	checks []*gates.Check
+	fail   *gates.Fail
 }
 
-// checkItems are the checks, those that failed first, and behind them why the gates
-// are shut beside that.
+// checkItems are the checks, those that failed first and each alone, and behind them
+// why the gates are shut beside that. While the run goes on, what is not told yet
+// comes after what holds.
 func (p *Gates) checkItems() []gatesCheck {
 	r := p.index.report
 	if r == nil {
 		return nil
 	}
+	order := []gates.CheckState{gates.CheckFailed, gates.CheckUnknown, gates.CheckPassed, gates.CheckIdle}
+	if p.book.all < p.book.run.Setup.Answers() {
+		order[1], order[2] = order[2], order[1]
+	}
 	var out []gatesCheck
-	for _, state := range gatesCheckOrder {
+	for _, state := range order {
+		at := map[string]int{}
 		for i := range r.Checks {
-			if r.Checks[i].State == state || state == gates.CheckIdle && !slices.Contains(gatesCheckOrder, r.Checks[i].State) {
-				out = append(out, gatesCheck{check: &r.Checks[i]})
+			c := &r.Checks[i]
+			if c.State != state {
+				continue
 			}
+			if j, ok := at[c.ID]; ok && state != gates.CheckFailed {
+				out[j].checks = append(out[j].checks, c)
+				continue
+			}
+			at[c.ID] = len(out)
+			out = append(out, gatesCheck{checks: []*gates.Check{c}})
 		}
 	}
 	for i := range r.Fails {
@@ -112,12 +122,21 @@ func (p *Gates) checkWords(c gatesCheck) (sign string, style lipgloss.Style, nam
 		if name == "" {
 			name = Clean(string(f.Kind))
 		}
-		return "▪", th.Bad, name, steady(f.Message), false
+		return "▪", th.Bad, name, gatesSaid(f.Message), false
 	}
-	k := c.check
-	name = gatesCheckNames[k.ID]
+	k := c.checks[0]
+	name, message = gatesCheckNames[k.ID], gatesSaid(k.Message)
 	if name == "" {
 		name = Clean(k.ID)
+	}
+	if n := len(c.checks); n > 1 {
+		same := !slices.ContainsFunc(c.checks, func(o *gates.Check) bool { return o.Message != k.Message })
+		if !same {
+			message = arm(k.Arm)[min(1, len(arm(k.Arm))):] + ": " + message
+		}
+		name += ", " + plural(n, "arm")
+	} else {
+		name += arm(k.Arm)
 	}
 	signs, known := gatesCheckSigns[k.State]
 	if !known {
@@ -127,13 +146,13 @@ func (p *Gates) checkWords(c gatesCheck) (sign string, style lipgloss.Style, nam
 	case gates.CheckFailed:
 		style, loud = th.Bad, true
 	case gates.CheckUnknown:
-		style, loud = th.Warn, true
+		style, loud = th.Warn, p.book.all >= s.Answers() // else it may be told yet
 	case gates.CheckPassed:
 		style = th.Good
 	default:
 		style = th.Dim
 	}
-	return signs[0], style, name + arm(k.Arm), steady(k.Message), loud
+	return signs[0], style, name, message, loud
 }
 
 // checkItem is an item in lines of w cells: what holds takes one line unless all is
@@ -173,23 +192,40 @@ func (p *Gates) checkItem(c gatesCheck, w int, whole, here bool) []string {
 	return out
 }
 
-// checkLines are all items in lines of w cells.
-func (p *Gates) checkLines(w int, whole bool) []string {
-	var out []string
-	for i, c := range p.checkItems() {
-		out = append(out, p.checkItem(c, w, whole, i == p.checks.selected)...)
-	}
-	return out
+// gatesSpans are the lines of all items, laid out once, and which item each of them
+// belongs to.
+type gatesSpans struct {
+	of    gatesSpansOf
+	lines []string
+	item  []int
 }
 
-// checkSpans is which item each of the lines belongs to.
+type gatesSpansOf struct {
+	report   *gates.Report
+	theme    *Theme
+	w        int
+	selected int
+	has      bool // the part has the keys
+	told     bool // nothing more is to come
+}
+
+// checkSpans are the items in lines of w cells, whole or in short.
 func (p *Gates) checkSpans(w int, whole bool) (lines []string, of []int) {
+	m := &p.spans[0]
+	if whole {
+		m = &p.spans[1]
+	}
+	now := gatesSpansOf{p.index.report, p.scene.Theme, w, p.checks.selected, p.focus == gatesChecks, p.book.all >= p.book.run.Setup.Answers()}
+	if m.of == now && m.lines != nil {
+		return m.lines, m.item
+	}
+	*m = gatesSpans{of: now}
 	for i, c := range p.checkItems() {
 		for _, line := range p.checkItem(c, w, whole, i == p.checks.selected) {
-			lines, of = append(lines, line), append(of, i)
+			m.lines, m.item = append(m.lines, line), append(m.item, i)
 		}
 	}
-	return lines, of
+	return m.lines, m.item
 }
 
 // seenChecks is the part of the list that h lines show, so that the selected item is
@@ -256,27 +292,38 @@ func (p *Gates) checkFull(w int) []string {
 	c := items[p.checks.selected]
 	sign, style, name, message, _ := p.checkWords(c)
 	lines := []string{style.Render(sign) + " " + th.Title.Render(Truncate(name, w-2))}
-	if c.check != nil {
-		if words := gatesCheckSigns[c.check.State][1]; words != "" {
-			lines = append(lines, th.Dim.Render(words))
+	if c.fail != nil {
+		return append(append(lines, ""), wrapped(th.Text, message, w)...)
+	}
+	if words := gatesCheckSigns[c.checks[0].State][1]; words != "" {
+		lines = append(lines, th.Dim.Render(Truncate(words, w)))
+	}
+	for _, k := range c.checks {
+		lines = append(lines, "")
+		if len(c.checks) > 1 && k.Arm >= 0 && k.Arm < len(p.book.run.Setup.Arms) {
+			lines = append(lines, Truncate(p.armName(k.Arm, gatesNameMost), w))
 		}
+		lines = append(lines, wrapped(th.Text, gatesSaid(k.Message), w)...)
+		lines = append(lines, p.checkFigures(k, w)...)
 	}
-	lines = append(append(lines, ""), wrapped(th.Text, message, w)...)
-	if c.check == nil || len(c.check.Figures) == 0 {
-		return lines
-	}
+	return lines
+}
+
+// checkFigures are the figures of a check, by name.
+func (p *Gates) checkFigures(k *gates.Check, w int) []string {
+	th := p.scene.Theme
+	var lines []string
 	var keys []string
-	for k := range c.check.Figures {
-		keys = append(keys, k)
+	for name := range k.Figures {
+		keys = append(keys, name)
 	}
 	slices.Sort(keys)
 	wide := 0
-	for _, k := range keys {
-		wide = max(wide, Width(steady(k)))
+	for _, name := range keys {
+		wide = max(wide, Width(steady(name)))
 	}
-	lines = append(lines, "")
-	for _, k := range keys {
-		lines = append(lines, Truncate(th.Dim.Render(Fit(steady(k), min(wide, w/2)))+"  "+th.Text.Render(gatesFigure(c.check.Figures[k])), w))
+	for _, name := range keys {
+		lines = append(lines, Truncate(th.Dim.Render(Fit(steady(name), min(wide, w/2)))+"  "+th.Text.Render(gatesFigure(k.Figures[name])), w))
 	}
 	return lines
 }
@@ -295,5 +342,5 @@ func (p *Gates) shutWords(r *gates.Report) (text string, shut bool) {
 	if n == 0 {
 		return "the gates are open: nothing fails", false
 	}
-	return fmt.Sprintf("the gates are shut, %s: %s", plural(n, "reason"), steady(r.Fails[0].Message)), true
+	return fmt.Sprintf("the gates are shut, %s: %s", plural(n, "reason"), gatesSaid(r.Fails[0].Message)), true
 }

@@ -118,7 +118,8 @@ func (p *Gates) arranged() *gatesArranged {
 		want.narrow, want.wide = p.tableWidths()
 		if p.w >= gatesWideW && p.h >= gatesWideH {
 			right := gatesSide(p.w)
-			want.checks, want.armsH = len(p.checkLines(right, true))+1, len(p.armLines(right))+1
+			lines, _ := p.checkSpans(right, true)
+			want.checks, want.armsH = len(lines)+1, len(p.book.run.Setup.Arms)+2+len(p.armWords(right))+1
 		}
 	}
 	a.layout = arrangeGates(p.w, p.h, want)

@@ -3,6 +3,7 @@ package views
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	"github.com/charmbracelet/lipgloss"
@@ -156,19 +157,25 @@ func (p *Gates) asking() (probe, arm int) {
 
 // interval of n of m: that of the report where it is of the same answers.
 func (p *Gates) interval(row *gatesRow, arm int, c *gatesCell) (low, high float64) {
+	if c.of <= 0 {
+		return math.NaN(), math.NaN()
+	}
 	if row.kind == gatesProbeRow {
 		if r := p.index.rows[[2]int{row.probe, arm}]; r != nil && r.Of == c.of && r.Passed == c.passed {
 			return r.Low, r.High
 		}
-	}
-	if c.of <= 0 {
-		return math.NaN(), math.NaN()
 	}
 	return stats.Wilson(c.passed, c.of, gatesLevel)
 }
 
 // gatesLevel is the level of intervals that Analyze is asked for.
 const gatesLevel = 0.95
+
+// gatesSaid is a sentence from a report with the minus of the screen, at which no line
+// is broken.
+func gatesSaid(s string) string { return hyphens.ReplaceAllString(steady(s), "$1−$2") }
+
+var hyphens = regexp.MustCompile(`(^|[ (])-(\d)`)
 
 // gatesRange is an interval of shares in per cent: 76–99.
 func gatesRange(low, high float64) string {
