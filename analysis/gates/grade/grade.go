@@ -3,6 +3,7 @@ package grade
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"quantscope/analysis/gates/chat"
 	"quantscope/analysis/gates/suite"
@@ -18,6 +19,9 @@ type turn struct {
 	off   int         // where in reply.Text text begins
 	cut   bool        // at the budget
 	m     measure
+
+	repeat float64 // share of text that a loop takes
+	loop   [2]int  // where in text it is
 }
 
 // sheet is an answer while it is graded.
@@ -123,7 +127,8 @@ func (s *sheet) measure() {
 		s.figures["replacement"] += float64(t.m.broken + more)
 		s.figures["control"] += float64(t.m.control)
 		s.figures["runes"] += float64(t.m.runes)
-		s.figures["repeat"] = max(s.figures["repeat"], t.m.repeat)
+		t.repeat, t.loop = loopOf(t.text)
+		s.figures["repeat"] = max(s.figures["repeat"], t.repeat)
 		if t.m.cut {
 			s.figures["cut"] = 1
 		}
@@ -151,7 +156,7 @@ func (s *sheet) common() finding {
 	asked := false
 	for i := range s.turns {
 		t := &s.turns[i]
-		asked = asked || measured(t.ask, false).broken > 0
+		asked = asked || strings.ContainsRune(t.ask, utf8.RuneError)
 		calls := s.p.Grader == "call" && len(t.reply.ToolCalls) > 0
 		if calls || !blank(t.text) {
 			continue

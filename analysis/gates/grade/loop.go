@@ -65,11 +65,10 @@ func (s *sheet) loop() (finding, string) {
 // noLoop finds answers of which a loop takes more than the argument repeat.
 func (s *sheet) noLoop() finding {
 	for i := range s.turns {
-		share, at := loopOf(s.turns[i].text)
-		if share > s.num("repeat") {
-			off := s.turns[i].off
-			s.mark(i, [2]int{off + at[0], off + at[1]}, Loop)
-			return found(Loop, "%s%.0f %% of the answer is one block again and again: %s", s.at(i), 100*share, quote(s.turns[i].text[at[0]:at[1]]))
+		t := &s.turns[i]
+		if t.repeat > s.num("repeat") {
+			s.mark(i, [2]int{t.off + t.loop[0], t.off + t.loop[1]}, Loop)
+			return found(Loop, "%s%.0f %% of the answer is one block again and again: %s", s.at(i), 100*t.repeat, quote(t.text[t.loop[0]:t.loop[1]]))
 		}
 	}
 	return finding{}

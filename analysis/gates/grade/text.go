@@ -12,7 +12,6 @@ type measure struct {
 	runes   int
 	broken  int // U+FFFD and invalid sequences
 	control int
-	repeat  float64
 	cut     bool     // the budget cut the last character
 	places  [][2]int // of broken and control characters
 }
@@ -40,8 +39,6 @@ func measured(text string, cut bool) (m measure) {
 		}
 		i += n
 	}
-	share, _ := loopOf(text)
-	m.repeat = share
 	return m
 }
 
