@@ -162,6 +162,9 @@ func (e *Engine) ggufSide() (side, func(), error) {
 	if text, ok := word("tokenizer.chat_template"); ok {
 		files["chat_template.jinja"] = []byte(text)
 	}
+	if text, ok := word("tokenizer.chat_template.tool_use"); ok {
+		files["additional_chat_templates/tool_use.jinja"] = []byte(text)
+	}
 	var ends []int32
 	for _, key := range []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} {
 		if v, ok := id(key); ok {
