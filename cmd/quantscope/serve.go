@@ -216,7 +216,9 @@ func runServe(ctx context.Context, std streams, spec string, f serveFlags) (err 
 	if err != nil {
 		return err
 	}
-	err = serve.New(e, so).Serve(ctx, forced(ctx), l, serve.Grace)
+	hard, stop := forced(ctx)
+	defer stop()
+	err = serve.New(e, so).Serve(ctx, hard, l, serve.Grace)
 	switch {
 	case errors.Is(err, serve.ErrCut):
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted: %w", err)}
@@ -226,18 +228,21 @@ func runServe(ctx context.Context, std streams, spec string, f serveFlags) (err 
 	return err
 }
 
-// forced is done at the second interrupt: the first is the end of ctx.
-func forced(ctx context.Context) context.Context {
-	hard, force := context.WithCancel(context.WithoutCancel(ctx))
+// forced is done at the second interrupt: the first is the end of ctx. stop gives
+// interrupts back.
+func forced(ctx context.Context) (hard context.Context, stop context.CancelFunc) {
+	hard, stop = context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
 		again := make(chan os.Signal, 1)
 		signal.Notify(again, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		go func() { // until the process ends, which it is about to
-			<-again
-			force()
-		}()
+		defer signal.Stop(again)
+		select {
+		case <-again:
+			stop()
+		case <-hard.Done():
+		}
 	})
-	return hard
+	return hard, stop
 }
 
 // serveLines prints what is said while a candidate is opened and served.
