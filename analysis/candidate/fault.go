@@ -110,7 +110,8 @@ func FusedScale(ctx context.Context, c *Candidate) (*Candidate, error) {
 		return nil, refuse(ErrNoPairs)
 	}
 	f.Effective = c.Effective + ", the first second-level scale for all of what is fused"
-	f.Content = madeOf([]string{c.Content}, func(w io.Writer) { fmt.Fprint(w, "the first scale") })
+	made := func(w io.Writer) { fmt.Fprint(w, "the first scale") }
+	f.Identity, f.Content = madeOf([]string{c.Identity}, made), madeOf([]string{c.Content}, made)
 	return f.identified(), nil
 }
 

@@ -23,7 +23,7 @@ func TestFusedScale(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if wrong.Effective == clean.Effective || clean.close == nil || wrong.close != nil {
+			if wrong.Effective == clean.Effective || wrong.Identity == clean.Identity || wrong.Identity == "" || clean.close == nil || wrong.close != nil {
 				t.Errorf("%q beside %q", wrong.Effective, clean.Effective)
 			}
 			a, b, modules := source(t, clean), source(t, wrong), stored(t, clean).modules

@@ -1,8 +1,9 @@
 package local
 
 import (
-	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,7 +139,7 @@ func New(ctx context.Context, c *candidate.Candidate, o Options) (*Engine, error
 	if err := o.check(c); err != nil {
 		return nil, err
 	}
-	e := &Engine{c: c, o: o, tok: c.Tokenizer, effective: c.Effective, content: cmp.Or(c.Content, c.Identity), ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	e := &Engine{c: c, o: o, tok: c.Tokenizer, effective: c.Effective, content: contentOf(c), ended: make(chan struct{}), wake: make(chan struct{}, 1)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.open(ctx); err != nil {
 		e.cancel()
@@ -161,14 +162,14 @@ func (e *Engine) open(ctx context.Context) error {
 		return err
 	}
 	o := model.Options{Set: e.o.Set, Threads: e.o.Threads, BF16: e.o.BF16}
-	if e.batch, err = model.NewBatch(e.ctx, e.c.Arch, src, o); err != nil {
+	if e.batch, err = model.NewBatch(ctx, e.c.Arch, src, o); err != nil {
 		return fmt.Errorf("local: %s: %w", e.c.Label, err)
 	}
 	if e.o.Speculate > 0 {
 		if err := e.wholeModule(src); err != nil {
 			return err
 		}
-		if e.module, err = model.NewMTP(e.ctx, e.c.Arch, src, o); err != nil {
+		if e.module, err = model.NewMTP(ctx, e.c.Arch, src, o); err != nil {
 			return fmt.Errorf("local: %s: %w", e.c.Label, err)
 		}
 	}
@@ -187,8 +188,22 @@ func (e *Engine) source(ctx context.Context) (model.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("local: fault %s: %w", FusedScale, err)
 	}
-	e.effective, e.content = f.Effective, f.Content
+	e.effective, e.content = f.Effective, contentOf(f)
 	return f.Source()
+}
+
+// contentOf is what tells a candidate's weights from others': its content where that
+// is known. Else it is the identity of its files, and with it what is made of them, since
+// the identity is the reference's then.
+func contentOf(c *candidate.Candidate) string {
+	switch {
+	case c.Content != "" || c.Identity == "":
+		return c.Content
+	case c.Kind == candidate.Checkpoint || c.Kind == candidate.GGUF:
+		return c.Identity
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %q %q", c.Identity, c.Kind, c.Spec, c.Effective))
+	return hex.EncodeToString(sum[:])
 }
 
 // wholeModule wants all tensors of the MTP layer, which opening a candidate does

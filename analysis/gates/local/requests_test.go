@@ -244,6 +244,10 @@ func TestIdentity(t *testing.T) {
 	if a.Settings["kernel_set"] != kernels.Best().Name || a.Settings["fault"] != "" || a.Settings["activations"] != "bf16" || a.Settings["prefix_cache"] != "off" {
 		t.Errorf("%v", a.Settings)
 	}
+	plain, _ := engineOf(t, c, Options{}).Identity(t.Context())
+	if a.Content == "" || a.Content == b.Content || a.Content == plain.Content || b.Content == plain.Content {
+		t.Errorf("contents %q, %q with a fault, %q of the reference", a.Content, b.Content, plain.Content)
+	}
 	if b.Settings["fault"] != "fused-scale" || b.MaxTokens != 500 || b.Settings["prefix_cache"] != "on" || b.Effective == a.Effective {
 		t.Errorf("%+v", b)
 	}
