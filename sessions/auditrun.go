@@ -37,6 +37,9 @@ func (l *LiveFeed) Audit(ctx context.Context, r AuditRequest) (*Audit, error) {
 
 // Audit implements Auditor. The session is not written to.
 func (s *savedFeed) Audit(ctx context.Context, r AuditRequest) (*Audit, error) {
+	if s.meta.served() && r.Dir == "" {
+		return nil, fmt.Errorf("sessions: %s: it is of served models, and there is no checkpoint to look at", s.path)
+	}
 	return audit(ctx, r, s.path, &s.meta, realClock{})
 }
 

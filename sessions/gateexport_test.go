@@ -55,11 +55,9 @@ func TestGateExports(t *testing.T) {
 			t.Fatal(err)
 		}
 		keys = append(keys, x.Arm+" "+x.Probe+" "+x.Case)
-		want := madeUpResult(i/8, 0, 0, x.Pass)
-		switch n := i % 8; {
-		case n < 6:
-			want = madeUpResult(i/8, 0, n/2, n%2)
-		default:
+		n := i % 8
+		want := madeUpResult(i/8, 0, n/2, n%2)
+		if n >= 6 {
 			want = madeUpResult(i/8, 1, n-6, 0)
 		}
 		if i == 13 {

@@ -200,7 +200,7 @@ func TestGateBomb(t *testing.T) {
 }
 
 func init() {
-	childVerbs["gates"] = func(path string) error { return childGates(path, nil) }
+	childVerbs["gates"] = func(path string) error { return childGates(path, childPasses, nil) }
 	childVerbs["gateshold"] = func(what string) error { // after a number of answers, then the path
 		var after int
 		if _, err := fmt.Sscanf(what, "%d ", &after); err != nil {
@@ -208,7 +208,7 @@ func init() {
 		}
 		_, path, _ := strings.Cut(what, " ")
 		n := 0
-		return childGates(path, func(*gates.Result) {
+		return childGates(path, childPasses, func(*gates.Result) {
 			if n++; n > after {
 				_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent lets go
 			}
@@ -217,12 +217,12 @@ func init() {
 }
 
 // childGates runs gates of many answers, and prints how many are shown.
-func childGates(path string, each func(*gates.Result)) error {
+func childGates(path string, passes int, each func(*gates.Result)) error {
 	f, err := OpenSession(path)
 	if err != nil {
 		return err
 	}
-	fake := manyGates()
+	fake := manyGates(passes)
 	fake.spoil = each
 	r := fake.on(f, "bf16", "nvfp4")
 	ended := make(chan error, 1)
@@ -251,13 +251,16 @@ func childGates(path string, each func(*gates.Result)) error {
 	return errors.Join(<-ended, f.Close())
 }
 
-// manyGates asks childAnswers of each arm.
-const childAnswers = 400
+const (
+	childPasses  = 100
+	childAnswers = 4 * childPasses // of each arm
+)
 
-func manyGates() *fakeGates {
+// manyGates asks 4 cases so many times.
+func manyGates(passes int) *fakeGates {
 	f := newFakeGates()
 	f.suite.Probes = f.suite.Probes[:1]
-	f.suite.Probes[0].Passes, f.suite.Probes[0].Cases = 100, make([]suite.Case, 4)
+	f.suite.Probes[0].Passes, f.suite.Probes[0].Cases = passes, make([]suite.Case, 4)
 	return f
 }
 

@@ -9,13 +9,15 @@ import (
 	"quantscope/kernels"
 )
 
-// A batch is committed when its first event is commitEvery old or when it holds
-// commitRecords, whichever comes first: a killed process loses at most the
-// former, and the latter bounds a transaction to some 70 ms. Events that are not
+// A batch is committed when its first event is commitEvery old, when it holds
+// commitRecords or when their payloads are commitBytes, whichever comes first: a
+// killed process loses at most the first, the second bounds a transaction to some
+// 70 ms, and the third the memory that long answers and scores wait in. Events that are not
 // about one tensor, such as the start of a run, are committed at once.
 const (
 	commitEvery   = 250 * time.Millisecond
 	commitRecords = 4096
+	commitBytes   = 1 << 20
 	// statusEvery is how often the rates are brought up to date while no
 	// tensor gets finished.
 	statusEvery = 500 * time.Millisecond
@@ -41,6 +43,7 @@ type recorder struct {
 
 	seq, lastUS int64
 	pending     []stored
+	size        int   // of their payloads
 	err         error // why writing ended
 	closeErr    error
 	progress    atomic.Pointer[Progress]
@@ -188,11 +191,12 @@ func (r *recorder) take(p post) bool {
 		r.show(e)
 		if r.err == nil {
 			r.pending = append(r.pending, *e)
+			r.size += len(e.payload)
 			atOnce = atOnce || !e.bulk()
 		}
 	}
 	r.status()
-	if len(r.pending) < commitRecords && !atOnce {
+	if len(r.pending) < commitRecords && r.size < commitBytes && !atOnce {
 		return false
 	}
 	r.commit()
@@ -232,7 +236,7 @@ func (r *recorder) commit() {
 	}
 	err := r.file.append(context.Background(), r.pending)
 	clear(r.pending)
-	r.pending = r.pending[:0]
+	r.pending, r.size = r.pending[:0], 0
 	if err != nil {
 		r.err = err
 		r.fail(err)
