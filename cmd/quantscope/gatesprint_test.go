@@ -77,7 +77,7 @@ func TestGatesText(t *testing.T) {
 		"  nothing to check: matched-k\n",
 		"sums    100 %  2/2 [34, 100]      0/2 [0, 66] !▼E        ·\n",
 		"korean   50 %  1/1 [21, 100]      0/1 [0, 79] !�         ·\n",
-		"against bf16, answer by answer", "  0 of 3 against 3 of 3\n", "  sums: worse on sums\n",
+		"against bf16, answer by answer", "  bad␛[31m  0 of 3 against 3 of 3\n    sums: worse on sums\n",
 		"    answer  네\ufffd␀\n", "shut  need       bad: sums: 0 of 2\n",
 	} {
 		if !strings.Contains(out, want) {
@@ -90,6 +90,27 @@ func TestGatesText(t *testing.T) {
 	}
 	if strings.ContainsRune(out, '\x1b') || strings.ContainsRune(out, 0) {
 		t.Error("control characters reach the terminal")
+	}
+}
+
+// What passed for several arms is one line, what failed is a line an arm; a check is
+// idle where no arm had anything to check.
+func TestGatesChecksOfArms(t *testing.T) {
+	d := &gatesDocument{Checks: []gatesCheck{
+		{ID: "rank", Candidate: "a", State: gates.CheckPassed, Message: "rank 1"}, {ID: "rank", Candidate: "b", State: gates.CheckPassed, Message: "rank 2"},
+		{ID: "rank", Candidate: "c", State: gates.CheckFailed, Message: "rank 300"}, {ID: "rank", Candidate: "d", State: gates.CheckFailed, Message: "rank 400"},
+		{ID: "acceptance", Candidate: "a", State: gates.CheckIdle}, {ID: "acceptance", Candidate: "b", State: gates.CheckPassed, Message: "whole"}, {ID: "nonce", Candidate: "a", State: gates.CheckIdle},
+	}}
+	var b strings.Builder
+	d.checkLines(newReport(&b))
+	want := "" +
+		"  FAILED   rank c                    rank 300\n" +
+		"  FAILED   rank d                    rank 400\n" +
+		"  passed   rank                      2 arms; a: rank 1\n" +
+		"  passed   acceptance b              whole\n" +
+		"  nothing to check: nonce\n"
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
 }
 

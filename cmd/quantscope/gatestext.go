@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"quantscope/analysis/gates"
@@ -60,32 +61,53 @@ func (d *gatesDocument) armLine(t *textReport, a *gatesArm) {
 	t.line("  %-10s %s%s  %s tokens%s", a.Role, views.Clean(a.Candidate), who, thousands(a.Tokens), speed)
 }
 
-// checkLines are the doubts, those that came true first.
+// checkLines are the doubts, those that came true first. What passed for several
+// arms is one line.
 func (d *gatesDocument) checkLines(t *textReport) {
+	word := map[gates.CheckState]string{gates.CheckFailed: "FAILED", gates.CheckUnknown: "unknown", gates.CheckPassed: "passed"}
 	for _, state := range []gates.CheckState{gates.CheckFailed, gates.CheckUnknown, gates.CheckPassed} {
+		said := map[string]bool{}
 		for _, c := range d.Checks {
-			if c.State != state {
+			if c.State != state || said[c.ID] {
 				continue
 			}
-			word := map[gates.CheckState]string{gates.CheckFailed: "FAILED", gates.CheckUnknown: "unknown", gates.CheckPassed: "passed"}[state]
-			name := c.ID
-			if c.Candidate != "" {
-				name += " " + views.Clean(c.Candidate)
+			name, message := c.ID, c.Message
+			switch of := d.armsOf(c.ID, state); {
+			case state == gates.CheckPassed && len(of) > 1:
+				said[c.ID] = true
+				message = fmt.Sprintf("%d arms; %s: %s", len(of), c.Candidate, message)
+			case c.Candidate != "":
+				name += " " + c.Candidate
 			}
-			t.line("  %-7s  %-24s  %s", word, name, views.Clean(c.Message))
+			t.line("  %-7s  %-24s  %s", word[state], views.Clean(name), views.Clean(message))
 		}
 	}
-	idle := map[string]bool{}
+	if names := d.idleChecks(); len(names) > 0 {
+		t.line("  nothing to check: %s", strings.Join(names, ", "))
+	}
+}
+
+// armsOf are the arms of which a check came to a state.
+func (d *gatesDocument) armsOf(id string, state gates.CheckState) []string {
+	var out []string
+	for _, c := range d.Checks {
+		if c.ID == id && c.State == state && c.Candidate != "" {
+			out = append(out, c.Candidate)
+		}
+	}
+	return out
+}
+
+// idleChecks are those that had nothing to check in any arm.
+func (d *gatesDocument) idleChecks() []string {
 	var names []string
 	for _, c := range d.Checks {
-		if c.State == gates.CheckIdle && !idle[c.ID] {
-			idle[c.ID] = true
+		busy := slices.ContainsFunc(d.Checks, func(x gatesCheck) bool { return x.ID == c.ID && x.State != gates.CheckIdle })
+		if !busy && !slices.Contains(names, c.ID) {
 			names = append(names, c.ID)
 		}
 	}
-	if len(names) > 0 {
-		t.line("  nothing to check: %s", strings.Join(names, ", "))
-	}
+	return names
 }
 
 // table is probes down, arms across.
@@ -165,15 +187,16 @@ func (d *gatesDocument) pairLines(t *textReport) {
 		return
 	}
 	t.line("")
-	t.line("against %s, answer by answer (McNemar, exact)", views.Clean(d.Pairs[0].Baseline))
+	t.line("against %s, answer by answer (McNemar, exact, over cases)", views.Clean(d.Pairs[0].Baseline))
 	for _, p := range d.Pairs {
-		if p.Probe == "" {
-			t.line("  %s", views.Clean(p.Sentence))
+		if p.Probe != "" {
+			continue
 		}
-	}
-	for _, p := range d.Pairs {
-		if p.Probe != "" && (p.Better || p.Worse) {
-			t.line("  %s: %s", views.Clean(p.Probe), views.Clean(p.Sentence))
+		t.line("  %s  %s", views.Clean(p.Candidate), views.Clean(p.Sentence))
+		for _, q := range d.Pairs {
+			if q.Candidate == p.Candidate && q.Probe != "" && (q.Better || q.Worse) {
+				t.line("    %s: %s", views.Clean(q.Probe), views.Clean(q.Sentence))
+			}
 		}
 	}
 }
