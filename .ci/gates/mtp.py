@@ -3,7 +3,7 @@
     mtp.py MODEL CORPORA OUT.json      (quant/demo/data/model quant/demo/data/corpora.safetensors)
 
 100 prompts from the held-out corpora: 60 conversations up to where the model
-answers, 40 beginnings of prose, code and many languages. Greedy, 48 new tokens, no
+answers (20 of problems), 40 beginnings of prose, code and many languages. Greedy, 48 new tokens, no
 end token, weights upcast to f32. transformers drafts as many tokens a step as the
 config has MTP layers, so k = 1 is the model as it is; for k = 2, 3, 4 the layer is
 copied behind itself, each copy with a cache of its own: that is what use_mtp can say
@@ -30,12 +30,11 @@ torch.set_num_threads(1)  # of so small a model, more would wait for each other
 def prompts(path):
     out = []
     with safe_open(path, "pt") as f:
-        chat = f.get_tensor("eval.chat").tolist()
-        ends = [[i + 1 for i, t in enumerate(c) if t == ASSISTANT and 8 <= i < 300] for c in chat]
-        depth = 0
-        while len(out) < 60:  # the first answer of every text, then later ones
-            out += [("chat", c[: e[depth]]) for c, e in zip(chat, ends) if depth < len(e)][: 60 - len(out)]
-            depth += 2 if any(len(e) > depth + 2 for e in ends) else 1
+        for name, n in ("chat", 40), ("math", 20):  # the first answer of every text, then later ones
+            texts = f.get_tensor("eval." + name).tolist()
+            ends = [[i + 1 for i, t in enumerate(c) if t == ASSISTANT and 8 <= i < 300] for c in texts]
+            found = [(name, c[: e[d]]) for d in range(max(map(len, ends))) for c, e in zip(texts, ends) if d < len(e)]
+            out += found[:n]
         for name, n in ("multi", 16), ("prose", 12), ("code", 12):
             t = f.get_tensor("eval." + name)
             for i in range(n):
