@@ -138,6 +138,17 @@ func TestGatesFilter(t *testing.T) {
 			t.Errorf("%q shows %d probes, want %d", text, probes, want)
 		}
 	}
+	// The sum of those that are left is not told as that of all.
+	_ = p.SetFilterText("scripts")
+	p.refresh()
+	sum := &p.rows[len(p.rows)-1]
+	if p.index.pairOf(sum, 5) != nil || sum.label(p.book.run.Setup) != "these 4 probes" {
+		t.Errorf("%s have the verdict of all probes", sum.label(p.book.run.Setup))
+	}
+	c := p.book.sum(sum.probes, 5)
+	if got := p.stateOf(sum, 5, &c); got != gatesDown {
+		t.Errorf("the sum of scripts is %s", gatesStates[got].glyph)
+	}
 	if err := p.SetFilterText("("); err == nil {
 		t.Error("a broken pattern is taken")
 	}

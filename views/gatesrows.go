@@ -30,6 +30,7 @@ type gatesRow struct {
 	probes []int
 	folded bool
 	inner  bool // stands below its group
+	part   bool // the sum of those that the filter leaves
 }
 
 // gatesGroup is the group that a probe is listed under.
@@ -72,7 +73,7 @@ func gatesRowsOf(s *gates.Setup, folded map[string]bool, match func(probe int) b
 		}
 	}
 	if len(all) > 1 {
-		rows = append(rows, gatesRow{gatesRowID: gatesRowID{kind: gatesSumRow, probe: -1}, probes: all})
+		rows = append(rows, gatesRow{gatesRowID: gatesRowID{kind: gatesSumRow, probe: -1}, probes: all, part: len(all) < len(s.Probes)})
 	}
 	return rows
 }
@@ -86,6 +87,9 @@ func (r *gatesRow) name(s *gates.Setup) string {
 		}
 		return "▾ " + Clean(r.group)
 	case gatesSumRow:
+		if r.part {
+			return "these"
+		}
 		return "all"
 	}
 	id := s.Probes[r.probe].ID
@@ -101,6 +105,9 @@ func (r *gatesRow) label(s *gates.Setup) string {
 	case gatesGroupRow:
 		return Clean(r.group)
 	case gatesSumRow:
+		if r.part {
+			return "these " + plural(len(r.probes), "probe")
+		}
 		return "all probes"
 	}
 	return Clean(s.Probes[r.probe].ID)

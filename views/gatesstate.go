@@ -82,7 +82,9 @@ func (x *gatesIndex) pairOf(row *gatesRow, arm int) *gates.Pair {
 	case gatesProbeRow:
 		return x.pairs[[2]int{row.probe, arm}]
 	case gatesSumRow:
-		return x.pairs[[2]int{-1, arm}]
+		if !row.part { // the pair is of all of them
+			return x.pairs[[2]int{-1, arm}]
+		}
 	}
 	return nil
 }
@@ -107,7 +109,7 @@ func (p *Gates) stateOf(row *gatesRow, arm int, c *gatesCell) gatesState {
 		}
 	}
 	pair := p.index.pairOf(row, arm)
-	if row.kind == gatesGroupRow { // no pair of its own: the worst of its probes
+	if row.kind == gatesGroupRow || row.part { // no pair of its own: the worst of its probes
 		for _, probe := range row.probes {
 			if q := p.index.pairs[[2]int{probe, arm}]; q != nil && q.Worse {
 				pair = q

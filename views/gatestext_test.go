@@ -42,6 +42,13 @@ func TestGatesTextShowsAll(t *testing.T) {
 	if got := strings.Join(shownText(t, termenv.TrueColor, "one\ntwo\n\nthree", nil, 60), "|"); got != "one↵|two↵|↵|three" {
 		t.Errorf("line ends: %q", got)
 	}
+	for _, text := range []string{strings.Repeat("abcdefghij", 20), strings.Repeat("words of a text ", 30), strings.Repeat("모든사람은", 20)} { // whatever the width, nothing is cut off
+		for w := 4; w < 40; w++ {
+			if got := strings.Join(shownText(t, termenv.TrueColor, text, nil, w), ""); got != text {
+				t.Fatalf("in %d cells %q is shown as %q", w, text, got)
+			}
+		}
+	}
 	// Without colours U+FFFD is marked otherwise, with them it is in reverse.
 	if got := strings.Join(shownText(t, termenv.Ascii, "a\ufffdb", nil, 60), ""); got != "a!\ufffdb" {
 		t.Errorf("without colours: %q", got)
