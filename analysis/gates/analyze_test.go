@@ -107,9 +107,10 @@ func TestPairCounts(t *testing.T) {
 }
 
 // What it takes to tell the difference that was seen is about what the band says of as
-// many cases, and a smaller one takes more.
+// many cases, and a smaller one takes more. Answers are no cases: asked five times each,
+// the same cases tell no more.
 func TestCasesFor(t *testing.T) {
-	p := Pair{Both: 70, OnlyBase: 16, OnlyArm: 4, Neither: 10}
+	p := Pair{Cases: 100, Fewer: 16, More: 4}
 	n := p.CasesFor(band(100, 20, 0.95), 0)
 	if n < 95 || n > 105 {
 		t.Errorf("what 100 cases tell takes %d", n)
@@ -119,6 +120,46 @@ func TestCasesFor(t *testing.T) {
 	}
 	if (&Pair{}).CasesFor(0.05, 0) != -1 || p.CasesFor(0, 0) != -1 {
 		t.Error("nothing takes no number of cases")
+	}
+	setup, results := table(asks(100, suite.Probe{Passes: 5}), 2, false, func(k Key) bool { return k.Arm == 0 || k.Case >= 10 || k.Pass > 0 })
+	sum := pairOf(t, Analyze(setup, results, nil, 0), -1, 1)
+	if sum.Fewer != 10 || sum.More != 0 || sum.OnlyBase != 10 {
+		t.Fatalf("%+v", sum)
+	}
+	if m := sum.CasesFor(0.05, 0); sum.Band <= 0.05 || m <= sum.Cases {
+		t.Errorf("%d cases tell a difference from %.3f up, and 0.05 takes %d", sum.Cases, sum.Band, m)
+	}
+}
+
+// What is the baseline's answer is no test of which answers better: the baseline
+// cannot fail it, so six other texts would be six losses. Neither an arm is worse by
+// them, nor the baseline drifts.
+func TestOwnAnswersAreNoTest(t *testing.T) {
+	s := asks(25, suite.Probe{ID: "a"}, suite.Probe{ID: "a/same", Like: "a", Against: true, Need: 0.2})
+	setup, results := table(s, 2, true, func(k Key) bool {
+		return k.Probe == 0 || k.Arm == 0 || k.Arm == 1 && k.Case >= 12 || k.Arm == 2 && k.Case >= 7
+	})
+	r := Analyze(setup, results, nil, 0)
+	p := pairOf(t, r, 1, 1)
+	if p.OnlyBase != 12 || p.Worse || p.Noise != 7 || !strings.HasPrefix(p.Verdict, "other answers than the baseline's in 12 of 25, its own again in 7") {
+		t.Errorf("%+v", p)
+	}
+	if sum := pairOf(t, r, -1, 1); sum.Both != 25 || sum.OnlyBase != 0 || sum.Cases != 25 || sum.Noise != 0 || sum.Worse {
+		t.Errorf("in sum: %+v", sum)
+	}
+	for _, c := range r.Checks {
+		if c.ID == CheckAgain && (c.State != CheckPassed || c.Message != "the baseline passed 25, and 25 when it was asked again, of 25") {
+			t.Errorf("%+v", c)
+		}
+	}
+	if f := kinds(r, FailRegression); len(f) != 0 {
+		t.Errorf("%+v", f)
+	}
+	// It is no test among the others either: six lost of ten are told beside it.
+	s = asks(10, suite.Probe{ID: "a"}, suite.Probe{ID: "a/same", Like: "a", Against: true})
+	setup, results = table(s, 2, false, func(k Key) bool { return k.Arm == 0 || k.Case >= 6 })
+	if p := pairOf(t, Analyze(setup, results, nil, 0), 0, 1); !p.Worse || p.Adjusted != p.P {
+		t.Errorf("%+v", p)
 	}
 }
 

@@ -60,20 +60,18 @@ func band(cases, differ int, level float64) float64 {
 }
 
 // CasesFor is how many cases it takes to tell a difference of shares, for instance
-// 0.05, at the level (0: 0.95) and with power 0.8, where as many of them differ as
-// here: more than Pair.Cases says that this run cannot see it. -1 of no answers, and of
+// 0.05, at the level (0: 0.95) and with power 0.8, where as large a share of them differs
+// as here: more than Pair.Cases says that this run cannot see it. -1 of no cases, and of
 // no difference from 0 to 1.
 func (p *Pair) CasesFor(difference, level float64) int {
-	n := p.Both + p.OnlyBase + p.OnlyArm + p.Neither
-	if n == 0 {
+	if p.Cases == 0 {
 		return -1
 	}
-	differ := float64(p.OnlyBase+p.OnlyArm) / float64(n)
+	differ := float64(p.Fewer+p.More) / float64(p.Cases)
 	return stats.McNemarPairs(difference, max(differ, math.Abs(difference)), 1-levelOr(level), bandPower)
 }
 
 // size is CasesFor of statedEffect.
 func (p *Pair) size(level float64) int {
-	n := p.Both + p.OnlyBase + p.OnlyArm + p.Neither
-	return int(sizes.get(bandKey{n, p.OnlyBase + p.OnlyArm, level}, func() float64 { return float64(p.CasesFor(statedEffect, level)) }))
+	return int(sizes.get(bandKey{p.Cases, p.Fewer + p.More, level}, func() float64 { return float64(p.CasesFor(statedEffect, level)) }))
 }

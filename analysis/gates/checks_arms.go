@@ -107,8 +107,9 @@ func (c *checking) again() {
 		if p.Arm != arm || p.Probe >= 0 {
 			continue
 		}
-		f := map[string]float64{"answers": float64(t.n), "lost": float64(p.OnlyBase), "gained": float64(p.OnlyArm)}
-		text := fmt.Sprintf("the baseline passed %d, and %d when it was asked again, of %d", p.Both+p.OnlyBase, p.Both+p.OnlyArm, t.n)
+		n := p.Both + p.OnlyBase + p.OnlyArm + p.Neither
+		f := map[string]float64{"answers": float64(n), "lost": float64(p.OnlyBase), "gained": float64(p.OnlyArm)}
+		text := fmt.Sprintf("the baseline passed %d, and %d when it was asked again, of %d", p.Both+p.OnlyBase, p.Both+p.OnlyArm, n)
 		if p.P <= 1-c.level {
 			f["p"] = p.P
 			c.add(CheckAgain, -1, CheckFailed, f, "%s (p %s): it drifts, so arms that were measured at different times do not compare", text, pText(p.P))

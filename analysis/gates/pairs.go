@@ -23,7 +23,9 @@ func (a *analysis) root(probe int) int {
 // surer than it may.
 type item struct{ root, number int }
 
-// pairs are all arms against the baseline: each probe's, then all in sum.
+// pairs are all arms against the baseline: each probe's, then all in sum. A probe that
+// asks for the baseline's own answer is no test of which is better, as the baseline
+// cannot fail it: its need says how much may differ, and it is in no sum.
 func (a *analysis) pairs() []Pair {
 	var out []Pair
 	for arm := 1; arm < len(a.Arms); arm++ {
@@ -33,10 +35,16 @@ func (a *analysis) pairs() []Pair {
 		}
 		ps := make([]float64, 0, len(a.Probes))
 		for _, p := range out[from:] {
+			if a.Probes[p.Probe].Against {
+				p.P = math.NaN()
+			}
 			ps = append(ps, p.P)
 		}
 		for i, adjusted := range stats.Holm(ps) {
 			out[from+i].Adjusted = adjusted
+			if a.Probes[i].Against {
+				out[from+i].Adjusted = out[from+i].P
+			}
 		}
 		sum := a.pair(arm, -1)
 		sum.Adjusted = sum.P
@@ -54,7 +62,7 @@ func (a *analysis) pairs() []Pair {
 		if n, ok := noise[p.Probe]; ok && p.Arm != a.Placebo() {
 			p.Noise = n
 		}
-		if p.Adjusted <= 1-a.level && p.OnlyBase+p.OnlyArm > p.Noise {
+		if p.Adjusted <= 1-a.level && p.OnlyBase+p.OnlyArm > p.Noise && !a.against(p.Probe) {
 			p.Worse, p.Better = p.Difference < 0, p.Difference > 0
 		}
 		p.Verdict = a.verdict(p)
@@ -62,13 +70,16 @@ func (a *analysis) pairs() []Pair {
 	return out
 }
 
+// against says that a probe asks for the baseline's own answers.
+func (a *analysis) against(probe int) bool { return probe >= 0 && a.Probes[probe].Against }
+
 // pair holds an arm against the baseline on a probe, or on all of them (-1). An
 // answer that did not come on either side says nothing of the model and is left out.
 func (a *analysis) pair(arm, probe int) Pair {
 	out := Pair{Probe: probe, Arm: arm}
 	ahead := map[item]int{} // passes of the arm less those of the baseline
 	for _, r := range a.byArm[arm] {
-		if probe >= 0 && r.Probe != probe {
+		if probe >= 0 && r.Probe != probe || probe < 0 && a.Probes[r.Probe].Against {
 			continue
 		}
 		k := r.Key()
@@ -94,21 +105,20 @@ func (a *analysis) pair(arm, probe int) Pair {
 		}
 	}
 	out.Cases = len(ahead)
-	var fewer, more int
 	for _, n := range ahead {
 		switch {
 		case n < 0:
-			fewer++
+			out.Fewer++
 		case n > 0:
-			more++
+			out.More++
 		}
 	}
-	out.P, _ = stats.McNemar(fewer, more)
+	out.P, _ = stats.McNemar(out.Fewer, out.More)
 	answers := float64(out.Both + out.OnlyBase + out.OnlyArm + out.Neither)
 	scale := float64(out.Cases) / answers
 	out.Difference, out.Low, out.High = stats.PairedShares(scale*float64(out.Both), scale*float64(out.OnlyBase),
 		scale*float64(out.OnlyArm), scale*float64(out.Neither), a.level)
-	out.Band = band(out.Cases, fewer+more, a.level)
+	out.Band = band(out.Cases, out.Fewer+out.More, a.level)
 	return out
 }
 
@@ -122,6 +132,13 @@ func (a *analysis) verdict(p *Pair) string {
 	shares := fmt.Sprintf("%d of %d against %d of %d", p.Both+p.OnlyArm, n, p.Both+p.OnlyBase, n)
 	if differ == 0 {
 		return fmt.Sprintf("the same verdict on all answers: %s; %s", shares, a.bandText(p))
+	}
+	if a.against(p.Probe) {
+		text := fmt.Sprintf("other answers than the baseline's in %d of %d", differ, n)
+		if p.Noise >= 0 {
+			text += fmt.Sprintf(", its own again in %d", p.Noise)
+		}
+		return text + "; what it needs says how many may be"
 	}
 	var head string
 	switch {

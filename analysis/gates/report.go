@@ -39,19 +39,20 @@ func (r *Report) Row(probe, arm int) *Row {
 
 // Pair is an arm against the baseline on the answers of both.
 type Pair struct {
-	Probe, Arm    int // Probe -1: all
+	Probe, Arm    int // Probe -1: all but those that ask for the baseline's own answers
 	Both, Neither int
 	OnlyBase      int     // the baseline passes, the arm does not
 	OnlyArm       int     // the other way round
 	Cases         int     // of those answers: passes of one case are one item to the test, and so is a case that sibling probes share
+	Fewer, More   int     // of Cases: that the arm passes fewer times, and more, than the baseline
 	P             float64 // McNemar's exact test over cases, two-sided; NaN without discordant ones
-	Adjusted      float64 // P by Holm over the probes of the arm; of all in sum P itself
+	Adjusted      float64 // P by Holm over the probes of the arm; of all in sum, and of a probe that asks for the baseline's own answers, P itself
 	Difference    float64 // of shares of answers that pass, arm − baseline
 	Low, High     float64 // its interval (Newcombe), as of so many cases
 	Band          float64 // smallest difference of shares that so many cases tell at this level with power 0.8; NaN: none
 	Noise         int     // discordant answers of the placebo on the same probe; -1 without a placebo
 	Verdict       string  // one sentence with the figures in it
-	Better, Worse bool    // beyond the test and the placebo
+	Better, Worse bool    // beyond the test and the placebo; of own answers neither, since the baseline cannot fail them
 }
 
 // CheckState says what became of a check.
