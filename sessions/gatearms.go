@@ -74,7 +74,11 @@ func (r *GatesRequest) gateSettings() map[string]string {
 
 // options are what a run is asked with.
 func (p *gateParties) options(r GatesRequest) gates.Options {
-	return gates.Options{Texts: p.said, Timeout: r.Timeout, Program: r.Program, Set: r.KernelSet, Progress: r.Progress, Warn: r.Warn}
+	o := gates.Options{Texts: p.said, Timeout: r.Timeout, Program: r.Program, Set: r.KernelSet, Progress: r.Progress, Warn: r.Warn}
+	if p.ref != nil && p.ref.Tokenizer != nil {
+		o.Words = func(ids []int32) string { return p.ref.Tokenizer.Decode(ids, false) }
+	}
+	return o
 }
 
 // open opens the checkpoint at path, where there is one, and all else that the request

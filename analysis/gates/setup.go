@@ -140,7 +140,10 @@ type Progress struct {
 
 // Options of a run.
 type Options struct {
-	Texts   *Texts        // log probabilities are asked for as well; nil: none
+	Texts *Texts // log probabilities are asked for as well; nil: none
+	// Words is the text of ids, for servers that take texts and no ids; nil: those tell
+	// no log probabilities of Texts.
+	Words   func(ids []int32) string
 	Timeout time.Duration // of an answer; 0: 5 minutes
 	Level   float64       // of intervals; 0: 0.95
 	Program string

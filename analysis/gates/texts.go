@@ -44,7 +44,7 @@ func (r *run) sayTexts(ctx context.Context, t chat.Target, arm int) (*through.Sa
 		return nil, nil
 	}
 	r.tell(Progress{Stage: "log probabilities", Arm: arm, Probe: -1})
-	said, err := r.ask(ctx, t, texts.IDs, through.Options{Top: texts.Top})
+	said, err := r.ask(ctx, t, texts.IDs, through.Options{Top: texts.Top, Text: r.o.Words})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

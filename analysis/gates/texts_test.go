@@ -128,3 +128,34 @@ func TestTextsGoOn(t *testing.T) {
 		t.Error("an earlier meter was changed")
 	}
 }
+
+// A server that takes no ids is asked with the texts themselves, where they are known.
+func TestTextsAsWords(t *testing.T) {
+	base := honest("base", 0)
+	base.fail = func(_ int, r chat.Request) error {
+		if r.Tokens != nil {
+			return &chat.Error{At: "fake", Kind: chat.Refused, Reason: "ids", Err: chat.ErrUnsupported}
+		}
+		return nil
+	}
+	ids := honest("base", 0)
+	o := saying("some plain text of which tokens are characters")
+	for _, known := range []bool{false, true} {
+		if known {
+			o.Words = func(ids []int32) string {
+				var b strings.Builder
+				for _, id := range ids {
+					b.WriteRune(id)
+				}
+				return b.String()
+			}
+		}
+		r, err := runs(t.Context(), asks(2, suite.Probe{}), arms(false, ids, base), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := r.Meters[1].Pair; (said != nil) != known || known && (said.KL != 0 || said.Positions != 45) {
+			t.Errorf("words known %v: %+v", known, said)
+		}
+	}
+}
