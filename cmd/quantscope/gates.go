@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -27,7 +29,7 @@ type gatesFlags struct {
 	session, mem, targets, codes, junit       string
 	activations                               string
 	passes, top, speculate, slots, threads    int
-	maxLen, show                              int
+	maxLen, show, chunks                      int
 	timeout                                   time.Duration
 	failOn                                    []string
 	noPlacebo, noBaseline, prefixCache, force bool
@@ -78,6 +80,7 @@ what a suite is, docs/gates.md what each figure and each check means.`,
 	fl.StringVar(&f.model, "model", "", "model to ask servers for (default: the one that they serve)")
 	fl.StringVar(&f.keyEnv, "key-env", "", "environment variable that holds the servers' key (default: QUANTSCOPE_API_KEY, then OPENAI_API_KEY)")
 	fl.StringVar(&f.texts, "corpus", "", "text to ask log probabilities for too: perplexity and a lower bound of KL through the arms' top tokens")
+	fl.IntVar(&f.chunks, "chunks", 8, "at most so many chunks of --corpus")
 	fl.IntVar(&f.top, "top", 20, "how many of the likeliest tokens to ask for at each position of --corpus")
 	fl.BoolVar(&f.noPlacebo, "no-placebo", false, "do not measure the baseline again at the end; differences are then not bounded by its own")
 	fl.BoolVar(&f.noBaseline, "no-baseline", false, "CHECKPOINT is only what variants are made from; the first candidate or server is the baseline")
@@ -107,7 +110,7 @@ what a suite is, docs/gates.md what each figure and each check means.`,
 func (f *gatesFlags) request(checkpoint string) (sessions.GatesRequest, error) {
 	r := sessions.GatesRequest{
 		Checkpoint: checkpoint, Model: f.model, KeyEnv: f.keyEnv, Suite: f.suite, Probes: f.probes, Passes: f.passes,
-		Texts: f.texts, Top: f.top, NoPlacebo: f.noPlacebo, NoBaseline: f.noBaseline, Targets: f.targets, Codes: f.codes, Calib: f.calib,
+		Texts: f.texts, TextChunks: f.chunks, Top: f.top, NoPlacebo: f.noPlacebo, NoBaseline: f.noBaseline, Targets: f.targets, Codes: f.codes, Calib: f.calib,
 		Local:   local.Options{Threads: f.threads, Speculate: f.speculate, PrefixCache: f.prefixCache, Slots: f.slots, MaxTokens: f.maxLen},
 		Timeout: f.timeout, Threads: f.threads, Program: version, KernelSet: kernels.Best(), Servers: f.servers,
 	}
@@ -125,6 +128,8 @@ func (f *gatesFlags) request(checkpoint string) (sessions.GatesRequest, error) {
 		return r, usage(errors.New("--no-baseline goes with a checkpoint"))
 	case f.passes < 0 || f.passes > 1000:
 		return r, usage(fmt.Errorf("--passes %d: want 0 to 1000", f.passes))
+	case f.chunks < 1:
+		return r, usage(fmt.Errorf("--chunks %d: want 1 or more", f.chunks))
 	case f.top < 1 || f.top > 1000:
 		return r, usage(fmt.Errorf("--top %d: want 1 to 1000", f.top))
 	case f.speculate < 0 || f.speculate > 8:
@@ -155,6 +160,9 @@ func (f *gatesFlags) request(checkpoint string) (sessions.GatesRequest, error) {
 	var err error
 	if r.Layout, err = f.reading.options(); err != nil {
 		return r, err
+	}
+	if dir, err := os.UserCacheDir(); err == nil { // without one nothing is kept
+		r.Cache = filepath.Join(dir, "quantscope", "hidden")
 	}
 	if f.mem != "" {
 		if r.MemBytes, err = parseBytes(f.mem); err != nil {
