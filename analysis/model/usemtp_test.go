@@ -75,13 +75,17 @@ func TestUseMTP(t *testing.T) {
 }
 
 // TestUseMTPOfMore: with two to four drafts a step transformers asks as many modules;
-// given copies of the one, its first drafts are those of here, and further ones differ
-// in what a copy remembers: its own states where here it is the main model's. What is
-// stated of them is the rate at which drafts of each place stay, within three standard
-// errors of a share of so many steps, each place on its own.
+// it was given copies of the one. The first of its drafts is made as here, and stays
+// as often, within three standard errors of a share of so many steps. Further ones
+// differ on purpose: a copy remembers of the text the states of the copy before it,
+// where here, as in vLLM, the one module remembers the main model's, which is what it
+// was trained on; so they stay here at least as often.
 func TestUseMTPOfMore(t *testing.T) {
 	g, f := readUseMTP(t), openedDemo(t)
 	src := NewResident(f.source())
+	if len(g.Totals) != 4 {
+		t.Fatalf("figures of %d lengths of drafts, want 4", len(g.Totals))
+	}
 	for _, total := range g.Totals[1:] {
 		by, steps := make([]int, total.K), 0
 		for i, p := range g.Prompts {
@@ -105,7 +109,7 @@ func TestUseMTPOfMore(t *testing.T) {
 			ours, theirs := float64(by[place])/float64(steps), float64(total.ByPosition[place])/float64(total.Steps)
 			se := math.Sqrt(theirs * (1 - theirs) * (1/float64(steps) + 1/float64(total.Steps)))
 			t.Logf("k %d, draft %d: stays in %.4f of %d steps, transformers with copies %.4f of %d", total.K, place+1, ours, steps, theirs, total.Steps)
-			if math.Abs(ours-theirs) > 3*se {
+			if d := ours - theirs; d < -3*se || place == 0 && d > 3*se {
 				t.Errorf("k %d, draft %d: %.4f, want %.4f ± %.4f", total.K, place+1, ours, theirs, 3*se)
 			}
 		}
