@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"quantscope/analysis/gates/chat"
+	"quantscope/analysis/gates/grade"
 )
 
-// blank says that a reply has nothing in it.
+// blank says that a reply has nothing in it that anybody sees.
 func blank(p *chat.Reply) bool {
-	return len(p.ToolCalls) == 0 && strings.TrimSpace(p.Text) == ""
+	return len(p.ToolCalls) == 0 && grade.Blank(p.Text)
 }
 
 // Bounds of answers that end at their budget and say that they ended by themselves.

@@ -2,6 +2,7 @@ package gates
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"quantscope/analysis/gates/chat"
@@ -38,6 +39,18 @@ func TestEmptyCountedAsClean(t *testing.T) {
 	blankly := honest("base", 0)
 	blankly.answer = func(r chat.Request) chat.Reply { return chat.Reply{Text: " \n", Finish: chat.FinishStop} }
 	wants(t, ran(t, s, arms(false, blankly)), CheckEmpty, 0, CheckFailed, "12 of 12 replies are empty")
+
+	// Nothing is nothing as graders see it: characters without a width, and reasoning.
+	for _, text := range []string{"\u200b\u200b", "\u3164", "<think>\nSo it is four.\n</think>\n", "<think>\nSo"} {
+		unseen := honest("base", 0)
+		unseen.answer = func(r chat.Request) chat.Reply {
+			if strings.Contains(last(r), "question 1") { // 1, 10 and 11
+				return chat.Reply{Text: text, Finish: chat.FinishStop}
+			}
+			return chat.Reply{Text: "answer to " + last(r), Finish: chat.FinishStop}
+		}
+		wants(t, ran(t, s, arms(false, unseen)), CheckEmpty, 0, CheckFailed, "3 of 12 replies are empty")
+	}
 
 	// A grader that finds nothing wrong in nothing.
 	setup := NewSetup(s, arms(false, blankly), Options{})

@@ -69,6 +69,12 @@ func visible(text string) (string, int) {
 	return text, 0
 }
 
+// Blank says that a text has nothing in it that can be seen, or reasoning alone.
+func Blank(text string) bool {
+	seen, _ := visible(text)
+	return blank(seen)
+}
+
 // blank says that nothing can be seen of a text.
 func blank(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
