@@ -264,12 +264,22 @@ func again(r *gates.Result) bool {
 }
 
 // kept is what a run that goes on begins with: answers that are not asked for again,
-// and meters of arms of which there are all.
+// and meters of arms of which there are all. What was held against an answer of the
+// baseline that had not come is asked for again with it, as it was found different from
+// nothing.
 func (g *GateRun) kept() ([]*gates.Result, []*gates.Meter) {
+	lost := map[gates.Key]bool{}
+	for _, r := range g.Results {
+		if r.Arm == g.Setup.Baseline() && again(r) {
+			lost[r.Key()] = true
+		}
+	}
 	var results []*gates.Result
 	missing := map[int]bool{}
 	for _, r := range g.Results {
-		if again(r) {
+		base := r.Key()
+		base.Arm = g.Setup.Baseline()
+		if again(r) || g.Setup.Probes[r.Probe].Against && lost[base] {
 			missing[r.Arm] = true
 			continue
 		}

@@ -216,6 +216,36 @@ func TestGatesGoOn(t *testing.T) {
 	}
 }
 
+// What was held against an answer of the baseline that did not come is asked for again
+// with it: that it differs from nothing is no verdict on the candidate.
+func TestHeldAgainstNothing(t *testing.T) {
+	suite := gateSuite()
+	suite.Probes[1].Against = true
+	g := &GateRun{Setup: gates.NewSetup(suite, []gates.ArmSpec{{Label: "a", Role: gates.Baseline}, {Label: "b", Role: gates.Candidate}}, gates.Options{})}
+	for arm := range 2 {
+		for probe := range 2 {
+			for c := range 2 {
+				g.Results = append(g.Results, madeUpResult(arm, probe, c, 0))
+			}
+		}
+		g.Meters = append(g.Meters, &gates.Meter{Arm: arm})
+	}
+	if results, meters := g.kept(); len(results) != 8 || len(meters) != 2 {
+		t.Fatalf("%d answers and %d meters are kept", len(results), len(meters))
+	}
+	erred(g.Results[0], chat.Timeout) // of a probe that holds nothing against it
+	erred(g.Results[2], chat.Cut)
+	results, meters := g.kept()
+	for _, r := range results {
+		if k := r.Key(); k.Arm == 0 && k.Case == 0 || k == (gates.Key{Arm: 1, Probe: 1}) {
+			t.Errorf("%+v is kept", k)
+		}
+	}
+	if len(results) != 5 || len(meters) != 0 {
+		t.Errorf("%d answers and %d meters are kept", len(results), len(meters))
+	}
+}
+
 // Answers of two servers are never mixed under one arm.
 func TestAnotherServerIsRefused(t *testing.T) {
 	path := sessionPath(t)
