@@ -111,6 +111,10 @@ func TestSpeed(t *testing.T) {
 	lazy := honest("base", 0)
 	lazy.spoil = func(c *chat.Counters) { c.Generated /= 4 }
 	wants(t, ran(t, s, arms(false, lazy)), CheckSpeed, 0, CheckFailed, "not made, or were remembered")
+	// A tenth more is not the end tokens of answers.
+	tenth := honest("base", 0)
+	tenth.spoil = func(c *chat.Counters) { c.Generated += c.Generated / 10 }
+	wants(t, ran(t, s, arms(false, tenth)), CheckSpeed, 0, CheckFailed, "somebody else")
 	dark := honest("base", 0)
 	dark.counts = false
 	wants(t, ran(t, s, arms(false, dark)), CheckSpeed, 0, CheckUnknown)

@@ -143,6 +143,10 @@ func TestWrongLogprobs(t *testing.T) {
 	far := honest("base", 0)
 	far.rank = 300
 	wants(t, ran(t, s, arms(false, far)), CheckRank, 0, CheckFailed, "median rank 300")
+	far.rank = 17
+	wants(t, ran(t, s, arms(false, far)), CheckRank, 0, CheckFailed, "median rank 17 on a well-known text, beyond 16")
+	far.rank = 16
+	wants(t, ran(t, s, arms(false, far)), CheckRank, 0, CheckPassed)
 
 	heavy := honest("base", 0)
 	heavy.top = func(t chat.Token) []chat.Alt {

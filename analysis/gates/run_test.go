@@ -164,6 +164,23 @@ func TestConversation(t *testing.T) {
 	}
 }
 
+// A call of an earlier turn is in the history as the model made it.
+func TestConversationWithCalls(t *testing.T) {
+	f := good("base", nil)
+	call := []chat.ToolCall{{Name: "look", Arguments: `{"at":"서울"}`}}
+	f.answer = func(chat.Request) chat.Reply { return chat.Reply{Finish: chat.FinishTools, ToolCalls: call} }
+	s := asks(1, suite.Probe{})
+	s.Probes[0].Cases[0].Turns = []suite.Turn{{User: "one"}, {User: "two"}}
+	s.Probes[0].Cases[0].Want = nil
+	if _, err := runs(t.Context(), s, arms(false, f), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []chat.Message{{Role: "user", Content: "one"}, {Role: "assistant", ToolCalls: call}, {Role: "user", Content: "two"}}
+	if q := f.requests[len(f.requests)-1]; !reflect.DeepEqual(q.Messages, want) {
+		t.Errorf("the last turn went out as %+v", q.Messages)
+	}
+}
+
 func TestAgainstBaseline(t *testing.T) {
 	base, cand := good("base", nil), good("cand", nil)
 	base.answer = func(r chat.Request) chat.Reply { return chat.Reply{Text: "of the baseline: " + last(r)} }

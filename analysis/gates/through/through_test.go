@@ -309,6 +309,11 @@ func TestExamine(t *testing.T) {
 	if e := Examine(&Said{Texts: [][]chat.Token{same}}); e.Reason() != "" || e.Own != 30 || e.After != 29 {
 		t.Errorf("repeated: %+v", e)
 	}
+	// The true token may be beside the likeliest, and its probability is one more.
+	over := []chat.Token{{ID: 9, Known: true, Logprob: -1, Top: []chat.Alt{{ID: 5, Logprob: -0.5}, {ID: 6, Logprob: -2}}}}
+	if e := Examine(&Said{Texts: [][]chat.Token{over}}); e.OverMass != 1 {
+		t.Errorf("0.61, 0.14 and 0.37 beside them: %+v", e)
+	}
 	// Ranks that are not told are behind what is.
 	beyond := []chat.Token{{ID: 7, Known: true, Logprob: -4, Top: same[0].Top}}
 	if a := Sum(&Said{Texts: [][]chat.Token{beyond}}); a.MedianRank != 3 {
