@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -191,7 +192,7 @@ func (p *parser) fromFile(r *rawProbe, what string) error {
 		return p.fail(r.at, "%s: from: %s has %d bytes, more than a file may have (%d)", what, r.from, len(raw), maxTaskFile)
 	}
 	p.files = append(p.files, raw)
-	for i, line := range bytes.Split(raw, []byte("\n")) {
+	for i, line := range bytes.Split(bytes.TrimPrefix(raw, []byte("\ufeff")), []byte("\n")) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
@@ -221,6 +222,9 @@ func task(line []byte) (c Case, err error) {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	if err := dec.Decode(&t); err != nil {
 		return c, fmt.Errorf("is no JSON object of a task: %w", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return c, fmt.Errorf("has more than one JSON object")
 	}
 	if t.ID != nil {
 		c.ID = *t.ID

@@ -34,7 +34,7 @@ func TestTasks(t *testing.T) {
 		t.Errorf("cases: %+v", c)
 	}
 	before := s.SHA256
-	write("tasks.jsonl", `{"question": "1+1?", "answer": "2"}`)
+	write("tasks.jsonl", "\ufeff"+`{"question": "1+1?", "answer": "2"}`+"\r\n")
 	if s, err = Open(suite); err != nil || s.SHA256 == before {
 		t.Errorf("other tasks, the same identity: %v", err)
 	}
@@ -45,6 +45,8 @@ func TestTasks(t *testing.T) {
 		`{"prompt": "a", "want": {"texts": 1}}`:   "texts",
 		`{"prompt": " ", "want": "x"}`:            "asks nothing",
 		"{\"prompt\": \"\xff\", \"want\": \"x\"}": "UTF-8",
+		`{"prompt":"a","want":"1"} {"x":1}`:       "more than one",
+		`{"prompt":"a","want":"1"} x`:             "more than one",
 		`{"question": "a", "answer": "#### "}`:    "wants text with a number",
 	} {
 		write("tasks.jsonl", "\n"+line+"\n")

@@ -50,7 +50,7 @@ func Graders() []Grader {
 	return []Grader{
 		{Name: "budget", About: "An answer under a hard budget: what stands outside of reasoning must be there and be right; reasoning alone is a failure.", Wants: "text (a number, else contained), any, all, absent", Args: []Arg{foldArg}, needs: needsContent},
 		{Name: "call", About: "Exactly one tool call: its name, and arguments that are equal as JSON. Servers give it parsed; else it is taken from the text in any known style.", Wants: "call", needs: func(w *Want) string { return lacks(w.Call == nil, "call") }},
-		{Name: "callsites", About: "The set of functions that call one: those named in the answer, of all that the code has.", Wants: "all (the right ones), absent (the other functions), text (what is said where there are none)", Args: []Arg{{"recall", Share, 1.0, "share of the right ones that must be named", nil}, {"precision", Share, 1.0, "share of those named that must be right", nil}}, needs: func(w *Want) string { return lacks(len(w.All) == 0 && w.Text == "", "all or text") }},
+		{Name: "callsites", About: "The set of functions that call one: those named in the answer, of all that the code has.", Wants: "all (the right ones), absent (the other functions), text (what is said where there are none)", Args: []Arg{{"recall", Share, 1.0, "share of the right ones that must be named", nil}, {"precision", Share, 1.0, "share of those named that must be right", nil}}, needs: func(w *Want) string { return lacks(len(w.All) == 0 && strings.TrimSpace(w.Text) == "", "all or text") }},
 		{Name: "clean", About: "Any answer without characters that are none and without control characters.", Wants: "min_runes, max_runes"},
 		{Name: "coherence", About: "A conversation: each turn's own want, no collapse of length, no answer that says an earlier one again, no loops, and as many tokens in all as the suite asks for.", Wants: "of each turn: text, any, all, absent, script, min_runes, max_runes", Args: []Arg{{"collapse", Share, 0.1, "share of the median length of the first half's answers that the later half's median must have", nil}, {"bleed", Count, 12.0, "words in a row that an answer may not share with an earlier one", nil}, repeatArg, {"tokens", Count, 0.0, "that all answers together must have", nil}, foldArg}, turns: 2},
 		{Name: "contains", About: "Words that the answer has, and words that it has not.", Wants: "text, any, all, absent", Args: []Arg{foldArg}, needs: needsContent},
@@ -77,7 +77,7 @@ func lacks(yes bool, what string) string {
 func needsText(w *Want) string { return lacks(strings.TrimSpace(w.Text) == "", "text") }
 
 func needsContent(w *Want) string {
-	return lacks(w.Text == "" && len(w.Any) == 0 && len(w.All) == 0, "text, any or all")
+	return lacks(strings.TrimSpace(w.Text) == "" && len(w.Any) == 0 && len(w.All) == 0, "text, any or all")
 }
 
 // grader finds one by name.

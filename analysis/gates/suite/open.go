@@ -16,6 +16,8 @@ import (
 	"quantscope/analysis/gates/chat"
 )
 
+var errNoFile = errors.New("is no regular file")
+
 //go:embed data/*.yaml
 var builtin embed.FS
 
@@ -53,8 +55,17 @@ func Open(nameOrPath string) (*Suite, error) {
 	})
 }
 
-// readBounded reads one byte more than there may be, which is refused later.
+// readBounded reads one byte more than there may be, which is refused later. What is
+// no file is not opened: a pipe that nobody writes to never opens, and cannot be
+// interrupted.
 func readBounded(path string, most int64) (_ []byte, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &os.PathError{Op: "read", Path: path, Err: errNoFile}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

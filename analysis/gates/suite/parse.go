@@ -237,6 +237,11 @@ func caseLacks(g *Grader, c *Case) string {
 				return err.Error()
 			}
 		}
+		for _, word := range slices.Concat(w.Any, w.All, w.Absent) {
+			if strings.TrimSpace(word) == "" {
+				return fmt.Sprintf("%q is no word: it is in nearly every answer", word)
+			}
+		}
 		if w.MaxRunes > 0 && w.MaxRunes < w.MinRunes {
 			return fmt.Sprintf("max_runes %d is under min_runes %d", w.MaxRunes, w.MinRunes)
 		}
