@@ -2,6 +2,7 @@ package grade
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -151,6 +152,10 @@ func (s *sheet) mark(turn int, at [2]int, f Fault) {
 	}
 }
 
+// endings are reasons to end that are no fault, where the budget is looked at as well.
+// content_filter, abort, error and whatever else there is broke an answer off.
+var endings = []string{"", chat.FinishStop, chat.FinishTools, chat.FinishLength}
+
 // common are the rules of all graders.
 func (s *sheet) common() finding {
 	asked := false
@@ -180,6 +185,9 @@ func (s *sheet) common() finding {
 		return found(Replacement, "%.0f control characters%s", n, s.firstMark())
 	}
 	for i := range s.turns {
+		if f := s.turns[i].reply.Finish; !slices.Contains(endings, f) {
+			return found(Truncated, "%sbroken off, as its end is %s: %s", s.at(i), quote(f), tail(s.turns[i].text))
+		}
 		if s.turns[i].cut && !s.p.Set.MayTruncate {
 			return found(Truncated, "%scut at the budget of %d tokens: %s", s.at(i), s.p.Set.MaxTokens, tail(s.turns[i].text))
 		}

@@ -31,7 +31,7 @@ type Fault string
 const (
 	Erred       Fault = "error"       // no answer came
 	Empty       Fault = "empty"       // nothing, or white space
-	Truncated   Fault = "truncated"   // at its budget
+	Truncated   Fault = "truncated"   // at its budget, or broken off
 	Replacement Fault = "replacement" // characters that are none
 	Malformed   Fault = "malformed"   // a call that is none: no JSON, cut, no name
 	Loop        Fault = "loop"

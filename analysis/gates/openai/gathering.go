@@ -139,10 +139,7 @@ func (g *gathering) choice(c, n node, whole bool) error {
 		return err
 	}
 	if f := c.get("finish_reason").str(); f != "" {
-		if f == "function_call" {
-			f = chat.FinishTools
-		}
-		g.r.Finish = f
+		g.r.Finish = ending(f)
 	}
 	// A token that is part of a character comes as an empty text; an empty text beside
 	// a role, or a reason to end, is none.
@@ -154,6 +151,19 @@ func (g *gathering) choice(c, n node, whole bool) error {
 	g.reason.add(d.Reasoning)
 	g.tell(d)
 	return nil
+}
+
+// ending is a reason to end by the name that most servers use.
+func ending(f string) string {
+	switch f {
+	case "function_call":
+		return chat.FinishTools
+	case "max_tokens", "model_length":
+		return chat.FinishLength
+	case "eos", "eos_token", "stop_sequence", "end_turn":
+		return chat.FinishStop
+	}
+	return f
 }
 
 // content is a text, or the texts of a list of parts.
