@@ -27,6 +27,7 @@ func (c *Client) Ask(ctx context.Context, r chat.Request, each func(chat.Delta))
 	if err != nil {
 		return none, err
 	}
+	began := time.Now()
 	for n, learned := 0, 0; ; {
 		body, err := c.encode(a.body)
 		if err != nil {
@@ -40,7 +41,7 @@ func (c *Client) Ask(ctx context.Context, r chat.Request, each func(chat.Delta))
 			continue
 		}
 		d, ok := again(err, n, after)
-		if err == nil || came || !ok || n >= c.o.Retries {
+		if err == nil || came || !ok || n >= c.o.Retries || !c.in(began, d) {
 			return reply, err
 		}
 		if c.wait(ctx, d) != nil {

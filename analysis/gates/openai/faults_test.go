@@ -3,9 +3,11 @@ package openai
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -65,7 +67,7 @@ func TestFaults(t *testing.T) {
 		openaitest.InBand:      {kind: chat.Status, code: 500, in: "CUDA out of memory"},
 		openaitest.OtherModel:  {kind: chat.Wrong, in: `"someone-else" answers, "test-model" was asked`},
 		openaitest.Endless:     {kind: chat.Malformed, in: "longer than"},
-		openaitest.Redirect:    {kind: chat.Refused, in: "another host"},
+		openaitest.Redirect:    {kind: chat.Malformed, in: "another host"},
 		openaitest.Bomb:        {kind: chat.Malformed, in: "gzip"},
 		openaitest.Cut:         {kind: chat.Cut, in: "in the middle"},
 		openaitest.Stall:       {kind: chat.Timeout, in: "did not end within"},
@@ -165,6 +167,51 @@ func TestRetries(t *testing.T) {
 	var e *chat.Error
 	if !errors.As(err, &e) || e.Code != 429 || len(s.Answers()) != 1 {
 		t.Errorf("%v after %d", err, len(s.Answers()))
+	}
+}
+
+// TestRetryWithin holds that a server that wants to be asked again later than an
+// answer may take is not waited for: what it said comes at once.
+func TestRetryWithin(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1000000000")
+		http.Error(w, "busy", http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(s.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := Open(ctx, s.URL, Options{Timeout: 2 * time.Second})
+	var e *chat.Error
+	if !errors.As(err, &e) || e.Kind != chat.Status || e.Code != http.StatusServiceUnavailable || ctx.Err() != nil {
+		t.Errorf("%v", err)
+	}
+	c := &Client{o: Options{Timeout: 2 * time.Second, Retries: 2, MaxBytes: 1 << 20}.filled(), http: s.Client(), wait: sleep, server: served{model: "m"}}
+	if c.base, err = parseAddress(s.URL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Ask(ctx, hello(false), nil); !errors.As(err, &e) || e.Kind != chat.Status || ctx.Err() != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestEnding holds that servers' own names of reasons to end are those that are
+// looked for, and that others stay what they are.
+func TestEnding(t *testing.T) {
+	for f, want := range map[string]string{
+		"stop": chat.FinishStop, "length": chat.FinishLength, "tool_calls": chat.FinishTools, "function_call": chat.FinishTools,
+		"max_tokens": chat.FinishLength, "eos_token": chat.FinishStop, "content_filter": "content_filter", "abort": "abort",
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+				return
+			}
+			_, _ = fmt.Fprintf(w, `{"model":"m","choices":[{"index":0,"message":{"content":"a"},"finish_reason":%q}]}`, f)
+		}))
+		if got, err := open(t, s.URL, Options{}).Ask(t.Context(), hello(false), nil); err != nil || got.Finish != want {
+			t.Errorf("%s: %q, %v; want %q", f, got.Finish, err, want)
+		}
+		s.Close()
 	}
 }
 

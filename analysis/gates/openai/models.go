@@ -43,14 +43,14 @@ type served struct {
 
 // fetch gets a path and reads its whole body. A status that is an error is one.
 func (c *Client) fetch(ctx context.Context, method, path string, body []byte) ([]byte, http.Header, error) {
-	limit := min(c.o.Timeout, probeTime)
+	limit, began := min(c.o.Timeout, probeTime), time.Now()
 	for n := 0; ; n++ {
 		data, header, after, err := c.fetchOnce(ctx, method, path, body, limit)
 		if err == nil {
 			return data, header, nil
 		}
 		d, ok := again(err, n, after)
-		if !ok || n >= c.o.Retries {
+		if !ok || n >= c.o.Retries || !c.in(began, d) {
 			return nil, header, err
 		}
 		if c.wait(ctx, d) != nil {

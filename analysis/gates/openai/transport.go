@@ -125,7 +125,7 @@ func (c *Client) sendError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return c.ended(ctx)
 	case errors.Is(err, errRedirect):
-		return c.fail(chat.Refused, 0, errRedirect.Error(), nil)
+		return c.fail(chat.Malformed, 0, errRedirect.Error(), nil)
 	case errors.As(err, &ne) && ne.Timeout():
 		return c.fail(chat.Absent, 0, fmt.Sprintf("no connection within %v", c.o.Connect), nil)
 	}
@@ -241,6 +241,10 @@ func again(err error, n int, retryAfter time.Duration) (time.Duration, bool) {
 	}
 	return d, ok
 }
+
+// in says whether a wait of d ends within the time that an answer may take, of which
+// some went by: else waiting is in vain, and what the server said says more.
+func (c *Client) in(began time.Time, d time.Duration) bool { return time.Since(began)+d < c.o.Timeout }
 
 // retryAfter is what a response says of when to ask again; -1 where it does not.
 func retryAfter(h http.Header, now time.Time) time.Duration {
