@@ -24,8 +24,8 @@ import (
 
 // gatesFlags are the flags of gates.
 type gatesFlags struct {
-	candidates, servers, calib                []string
-	suite, probes, model, keyEnv, texts       string
+	candidates, servers, probes, calib        []string
+	suite, model, keyEnv, texts               string
 	session, mem, targets, codes, junit       string
 	activations                               string
 	passes, top, speculate, slots, threads    int
@@ -75,7 +75,7 @@ what a suite is, docs/gates.md what each figure and each check means.`,
 	fl.StringArrayVar(&f.candidates, "candidate", nil, "what to ask in process, once for each: a variant, several variants separated by commas, a recipe, a session, a folder or a file")
 	fl.StringArrayVar(&f.servers, "server", nil, "what to ask over HTTP, once for each: the base URL of a server of the OpenAI kind")
 	fl.StringVar(&f.suite, "suite", "", "suite: "+strings.Join(suite.Names(), ", ")+" or a YAML file (default: demo for the demo's tokenizer, else default)")
-	fl.StringVar(&f.probes, "probe", "", "only probes with these IDs: GLOB or re:REGEXP, separated by commas")
+	fl.StringArrayVar(&f.probes, "probe", nil, "only probes with these IDs: GLOB or re:REGEXP, separated by commas or named again")
 	fl.IntVar(&f.passes, "passes", 0, "how often each case is asked (0: as the suite says)")
 	fl.StringVar(&f.model, "model", "", "model to ask servers for (default: the one that they serve)")
 	fl.StringVar(&f.keyEnv, "key-env", "", "environment variable that holds the servers' key (default: QUANTSCOPE_API_KEY, then OPENAI_API_KEY)")
@@ -109,7 +109,7 @@ what a suite is, docs/gates.md what each figure and each check means.`,
 // request checks the flags. What they name is opened later.
 func (f *gatesFlags) request(checkpoint string) (sessions.GatesRequest, error) {
 	r := sessions.GatesRequest{
-		Checkpoint: checkpoint, Model: f.model, KeyEnv: f.keyEnv, Suite: f.suite, Probes: f.probes, Passes: f.passes,
+		Checkpoint: checkpoint, Model: f.model, KeyEnv: f.keyEnv, Suite: f.suite, Probes: strings.Join(f.probes, ","), Passes: f.passes,
 		Texts: f.texts, TextChunks: f.chunks, Top: f.top, NoPlacebo: f.noPlacebo, NoBaseline: f.noBaseline, Targets: f.targets, Codes: f.codes, Calib: f.calib,
 		Local:   local.Options{Threads: f.threads, Speculate: f.speculate, PrefixCache: f.prefixCache, Slots: f.slots, MaxTokens: f.maxLen},
 		Timeout: f.timeout, Threads: f.threads, Program: version, KernelSet: kernels.Best(), Servers: f.servers,
