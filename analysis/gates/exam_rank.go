@@ -57,6 +57,10 @@ func (e *exam) rank(ctx context.Context) error {
 	if stop != nil {
 		return stop
 	}
+	if errors.Is(err, chat.ErrOtherTokens) {
+		e.add(CheckRank, CheckFailed, nil, "log probabilities of a prompt cannot be right: %v", err)
+		return nil
+	}
 	if err != nil || len(reply.Prompt) == 0 {
 		e.add(CheckRank, CheckUnknown, nil, "log probabilities of a prompt are not told%s", because(err))
 		return nil

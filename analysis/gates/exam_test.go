@@ -140,6 +140,16 @@ func TestWrongLogprobs(t *testing.T) {
 	random.madeUp = func(i int) float64 { return -float64(i%9) - 0.5 }
 	wants(t, ran(t, s, arms(false, random)), CheckRank, 0, CheckFailed, "not those of the tokens")
 
+	// A place that tells of other tokens than its own is no silence.
+	others := honest("base", 0)
+	others.fail = func(_ int, r chat.Request) error {
+		if r.PromptLogprobs > 0 {
+			return &chat.Error{At: "fake", Kind: chat.Malformed, Reason: "the answer", Err: fmt.Errorf("%w: nothing of the true token 80", chat.ErrOtherTokens)}
+		}
+		return nil
+	}
+	wants(t, ran(t, s, arms(false, others)), CheckRank, 0, CheckFailed, "nothing of the true token 80")
+
 	far := honest("base", 0)
 	far.rank = 300
 	wants(t, ran(t, s, arms(false, far)), CheckRank, 0, CheckFailed, "median rank 300")

@@ -13,6 +13,10 @@ var ErrNoCounters = errors.New("the server tells no counters")
 // log probabilities, tokens as ids.
 var ErrUnsupported = errors.New("is not supported by the server")
 
+// ErrOtherTokens is wrapped by errors about log probabilities of a prompt that are there
+// and not those of its tokens.
+var ErrOtherTokens = errors.New("log probabilities of other tokens than were asked for")
+
 // Kind of what went wrong.
 type Kind string
 

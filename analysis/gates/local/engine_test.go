@@ -99,3 +99,47 @@ func TestAnswersAreGenerated(t *testing.T) {
 		}
 	}
 }
+
+// TestDraftsAreCounted: counters are those of the drafts that model.GenerateDrafted
+// makes of the same prompts: no more than are left to make, and by place.
+func TestDraftsAreCounted(t *testing.T) {
+	c := openedDemo(t)
+	const k, n = 4, 18
+	e := engineOf(t, c, Options{Speculate: k})
+	want := chat.Counters{ByPosition: make([]int64, k)}
+	src, err := c.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range questions[:4] {
+		prompt := c.Tokenizer.Encode(chatPrompt(q), true)
+		d, err := model.NewDecoder(t.Context(), c.Arch, src, model.Options{Set: kernels.Best()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := model.NewMTP(t.Context(), c.Arch, src, model.Options{Set: kernels.Best()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, drafts, _, err := model.GenerateDrafted(t.Context(), d, m, prompt, n, k, model.NewSampler(model.Sampling{}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for made := 1; len(drafts) > 0; made++ {
+			step := drafts[:min(k, n-made)]
+			drafts = drafts[len(step):]
+			want.Drafts, want.Drafted = want.Drafts+1, want.Drafted+int64(len(step))
+			for place, f := range step {
+				if f.Accepted {
+					want.Accepted, made = want.Accepted+1, made+1
+					want.ByPosition[place]++
+				}
+			}
+		}
+		ask(t, e, chat.Request{Prompt: chatPrompt(q), MaxTokens: n, IgnoreEOS: true})
+	}
+	got, err := e.Counters(t.Context())
+	if err != nil || got.Drafts != want.Drafts || got.Drafted != want.Drafted || got.Accepted != want.Accepted || !slices.Equal(got.ByPosition, want.ByPosition) || got.Accepted == got.Drafted || got.ByPosition[2] == 0 {
+		t.Errorf("%+v, want %+v: %v", got, want, err)
+	}
+}

@@ -94,7 +94,7 @@ func (c *Client) readWhole(body io.Reader, g *gathering) error {
 		return err
 	}
 	if err := g.take(n, true); err != nil {
-		return c.fail(chat.Malformed, 0, "the answer: "+err.Error(), nil)
+		return c.fail(chat.Malformed, 0, "the answer", err)
 	}
 	g.finish()
 	return nil

@@ -364,3 +364,26 @@ func (s *slowly) Read(p []byte) (int, error) {
 	s.data = s.data[n:]
 	return n, nil
 }
+
+// A place of a prompt that tells of other tokens alone, as of the place after it, is an
+// error that says so, and nothing of it is taken for the true one's.
+func TestPlaceOfOthers(t *testing.T) {
+	for what, c := range map[string]struct {
+		place string
+		known bool
+	}{
+		"first": {`{"5":{"logprob":-1,"rank":1,"decoded_token":"a"},"6":{"logprob":-2,"rank":2,"decoded_token":"b"}}`, true},
+		"later": {`{"6":{"logprob":-0.5,"rank":1,"decoded_token":"b"},"5":{"logprob":-1,"rank":2,"decoded_token":"a"}}`, true},
+		"none":  {`{"6":{"logprob":-0.5,"rank":1,"decoded_token":"b"},"7":{"logprob":-2,"rank":2,"decoded_token":"c"}}`, false},
+	} {
+		n, err := parseJSON([]byte(c.place))
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := chat.Token{ID: 5}
+		err = place(&token, n)
+		if c.known && (err != nil || token.Logprob != -1 || token.Text != "a") || !c.known && !errors.Is(err, chat.ErrOtherTokens) || token.Known != c.known {
+			t.Errorf("%s: %+v, %v", what, token, err)
+		}
+	}
+}

@@ -239,7 +239,7 @@ func place(t *chat.Token, p node) error {
 		}
 	}
 	if !t.Known {
-		return fmt.Errorf("nothing of the true token %d", t.ID)
+		return fmt.Errorf("%w: nothing of the true token %d", chat.ErrOtherTokens, t.ID)
 	}
 	return nil
 }
