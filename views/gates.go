@@ -47,7 +47,7 @@ type Gates struct {
 	version uint64
 	memo    gatesArranged
 	doc     gatesDoc
-	spans   [2]gatesSpans
+	spans   [len(gatesSpoken)]gatesSpans
 	drawn   gatesDrawing
 	cached  string
 }

@@ -155,9 +155,9 @@ func (p *Gates) checkWords(c gatesCheck) (sign string, style lipgloss.Style, nam
 	return signs[0], style, name, message, loud
 }
 
-// checkItem is an item in lines of w cells: what holds takes one line unless all is
-// asked for.
-func (p *Gates) checkItem(c gatesCheck, w int, whole, here bool) []string {
+// checkItem is an item in lines of w cells. What holds has at most so many lines for
+// what it says below its name; with 0 it is one line in all.
+func (p *Gates) checkItem(c gatesCheck, w, most int, here bool) []string {
 	th := p.scene.Theme
 	sign, style, name, message, loud := p.checkWords(c)
 	nameStyle := th.Text
@@ -177,7 +177,7 @@ func (p *Gates) checkItem(c gatesCheck, w int, whole, here bool) []string {
 	if loud {
 		text = th.Text
 	}
-	if !loud && !whole {
+	if !loud && most == 0 {
 		return []string{Truncate(first+text.Render("  "+message), w)}
 	}
 	out := []string{Truncate(first, w)}
@@ -186,7 +186,11 @@ func (p *Gates) checkItem(c gatesCheck, w int, whole, here bool) []string {
 		return out
 	}
 	const indent = 4
-	for _, line := range wrapped(text, message, max(w-indent, 1)) {
+	said := wrapped(text, message, max(w-indent, 1))
+	if !loud && len(said) > most {
+		said = wrappedTo(text, message, max(w-indent, 1), most)
+	}
+	for _, line := range said {
 		out = append(out, spaces(indent)+line)
 	}
 	return out
@@ -209,19 +213,20 @@ type gatesSpansOf struct {
 	told     bool // nothing more is to come
 }
 
-// checkSpans are the items in lines of w cells, whole or in short.
-func (p *Gates) checkSpans(w int, whole bool) (lines []string, of []int) {
-	m := &p.spans[0]
-	if whole {
-		m = &p.spans[1]
-	}
+// gatesSpoken are how many lines of what a check says are shown: as many as leave
+// room for all checks.
+var gatesSpoken = [...]int{99, 2, 1, 0}
+
+// checkSpans are the items in lines of w cells, at a place of gatesSpoken.
+func (p *Gates) checkSpans(w, level int) (lines []string, of []int) {
+	m := &p.spans[level]
 	now := gatesSpansOf{p.index.report, p.scene.Theme, w, p.checks.selected, p.focus == gatesChecks, p.book.all >= p.book.run.Setup.Answers()}
 	if m.of == now && m.lines != nil {
 		return m.lines, m.item
 	}
 	*m = gatesSpans{of: now}
 	for i, c := range p.checkItems() {
-		for _, line := range p.checkItem(c, w, whole, i == p.checks.selected) {
+		for _, line := range p.checkItem(c, w, gatesSpoken[level], i == p.checks.selected) {
 			m.lines, m.item = append(m.lines, line), append(m.item, i)
 		}
 	}
@@ -231,9 +236,10 @@ func (p *Gates) checkSpans(w int, whole bool) (lines []string, of []int) {
 // seenChecks is the part of the list that h lines show, so that the selected item is
 // in it.
 func (p *Gates) seenChecks(w, h int) (lines []string, of []int, left int) {
-	lines, of = p.checkSpans(w, true)
-	if len(lines) > h {
-		lines, of = p.checkSpans(w, false)
+	for level := range gatesSpoken {
+		if lines, of = p.checkSpans(w, level); len(lines) <= h {
+			break
+		}
 	}
 	if h <= 0 || len(lines) <= h {
 		return lines, of, 0

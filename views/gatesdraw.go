@@ -118,7 +118,7 @@ func (p *Gates) arranged() *gatesArranged {
 		want.narrow, want.wide = p.tableWidths()
 		if p.w >= gatesWideW && p.h >= gatesWideH {
 			right := gatesSide(p.w)
-			lines, _ := p.checkSpans(right, true)
+			lines, _ := p.checkSpans(right, 0)
 			want.checks, want.armsH = len(lines)+1, len(p.book.run.Setup.Arms)+2+len(p.armWords(right))+1
 		}
 	}

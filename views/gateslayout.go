@@ -41,6 +41,8 @@ const (
 	gatesGap                 = 3
 	gatesTableHead           = 2
 	gatesArmsLeast           = 12 // lines of the arms below the table
+	gatesCaseWell            = 60 // width of cases from which the table takes what it can use
+	gatesCaseLeast           = 48 // and what cases keep, so that no arm is left out
 )
 
 // gatesSide is the width of the column at the right.
@@ -88,7 +90,14 @@ func arrangeGates(w, h int, want gatesWants) gatesLayout {
 	case wide:
 		l.side, l.beside = true, true
 		right := gatesSide(w)
-		left := max(min(want.wide, w*9/20), w*3/10)
+		left := min(want.wide, w*9/20)
+		switch most := w - right - 2*gatesGap; {
+		case want.wide <= most-gatesCaseWell:
+			left = want.wide
+		case left < want.narrow && want.narrow <= most-gatesCaseLeast:
+			left = want.narrow
+		}
+		left = max(left, w*3/10)
 		middle := w - left - right - 2*gatesGap
 		l.table = rect{0, y, left, rest}
 		l.detail(rect{left + gatesGap, y, middle, rest}, want)

@@ -28,7 +28,8 @@ const (
 	gatesLowW     = 3 // ≥76
 	gatesBarW     = 8
 	gatesNameMost = 26
-	gatesArmLeast = 8 // what is left of an arm's name
+	gatesArmLeast = 8  // what is left of an arm's name
+	gatesArmWell  = 11 // int4-g128 and its mark
 )
 
 // countWidth is the width of the widest n/m.
@@ -67,6 +68,19 @@ func (c *gatesColumns) cellWidth(level int) int {
 	return max(w, gatesArmLeast)
 }
 
+// namesWidth is the room that the longest name of an arm takes, its mark included.
+func (p *Gates) namesWidth() int {
+	w := 0
+	for i := range p.book.run.Setup.Arms {
+		n := Width(Clean(p.book.run.Setup.Arms[i].Label))
+		if p.ink(i) >= 0 {
+			n += 2
+		}
+		w = max(w, n)
+	}
+	return w
+}
+
 // tableWidths are what the table takes without intervals and with them.
 func (p *Gates) tableWidths() (narrow, wide int) {
 	if !p.shown() {
@@ -75,7 +89,8 @@ func (p *Gates) tableWidths() (narrow, wide int) {
 	c := gatesColumns{count: p.countWidth(), sign: 1}
 	n := len(p.book.run.Setup.Arms)
 	base := gatesLead + p.nameWidth()
-	return base + n*(c.cellWidth(0)+2), base + n*(c.cellWidth(1)+2)
+	names := min(p.namesWidth(), gatesArmWell) - 1
+	return base + n*(max(c.cellWidth(0), names)+2), base + n*(max(c.cellWidth(1), names)+2)
 }
 
 // columns chooses what a table of w cells shows: all arms with as much of each as
@@ -96,6 +111,7 @@ func (p *Gates) columns(w int) gatesColumns {
 	}
 	c.cell = c.cellWidth(c.level)
 	fit := max(room/(c.cell+2), 1)
+	c.cell = max(c.cell, min(p.namesWidth()-1, room/min(fit, n)-2)) // what is left over is for names
 	if fit >= n {
 		for a := range n {
 			c.arms = append(c.arms, a)
@@ -230,7 +246,7 @@ func (p *Gates) tableHead(c *gatesColumns) (names, roles string) {
 	}
 	roles = spaces(gatesLead) + th.Accent.Render(Fit(hidden, c.name))
 	for _, a := range c.arms {
-		names += " " + Fit(p.armName(a, c.cell), c.cell) + " "
+		names += " " + Fit(p.armName(a, c.cell+1), c.cell+1) // a blank is before the next
 		under := roleWords(&p.book.run.Setup.Arms[a])
 		if under == "" && c.level > 0 {
 			under = spaces(2+c.count+c.sign) + " 95%"
