@@ -79,7 +79,8 @@ func TestUseMTP(t *testing.T) {
 // as often, within three standard errors of a share of so many steps. Further ones
 // differ on purpose: a copy remembers of the text the states of the copy before it,
 // where here, as in vLLM, the one module remembers the main model's, which is what it
-// was trained on; so they stay here at least as often.
+// was trained on; so they stay here at least as often, and just as often as drafts of
+// a chain of the one that was written apart.
 func TestUseMTPOfMore(t *testing.T) {
 	g, f := readUseMTP(t), openedDemo(t)
 	src := NewResident(f.source())
@@ -105,6 +106,9 @@ func TestUseMTPOfMore(t *testing.T) {
 				first += n
 			}
 		}
+		if want := chained[total.K]; steps != want.steps || !slices.Equal(by, want.by) {
+			t.Errorf("k %d: drafts stay in %v of %d steps, those of a chain written apart in %v of %d", total.K, by, steps, want.by, want.steps)
+		}
 		for place := range by {
 			ours, theirs := float64(by[place])/float64(steps), float64(total.ByPosition[place])/float64(total.Steps)
 			se := math.Sqrt(theirs * (1 - theirs) * (1/float64(steps) + 1/float64(total.Steps)))
@@ -116,7 +120,14 @@ func TestUseMTPOfMore(t *testing.T) {
 	}
 }
 
-func readUseMTP(t *testing.T) (g useMTP) {
+// chained are steps, and drafts that stay by place, of one module that is fed its own
+// states, written apart in f64: .ci/gates/chain.py.
+var chained = map[int]struct {
+	steps int
+	by    []int
+}{2: {2210, []int{1774, 778}}, 3: {2038, []int{1626, 720, 379}}, 4: {1974, []int{1567, 694, 344, 187}}}
+
+func readUseMTP(t testing.TB) (g useMTP) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/demo_mtp.json")
 	if err != nil {
@@ -128,7 +139,7 @@ func readUseMTP(t *testing.T) (g useMTP) {
 	return g
 }
 
-func drafted1(t *testing.T, f *fixture, src Source, prompt []int32, n, k int) ([]int32, []Draft, int) {
+func drafted1(t testing.TB, f *fixture, src Source, prompt []int32, n, k int) ([]int32, []Draft, int) {
 	t.Helper()
 	d, err := NewDecoder(t.Context(), f.spec, src, quick())
 	if err != nil {
