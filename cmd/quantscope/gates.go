@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -126,6 +127,10 @@ func (f *gatesFlags) request(checkpoint string) (sessions.GatesRequest, error) {
 		return r, usage(errors.New("there is nobody to ask: name a checkpoint, --candidate or --server"))
 	case checkpoint == "" && f.noBaseline:
 		return r, usage(errors.New("--no-baseline goes with a checkpoint"))
+	case checkpoint == "" && len(r.Candidates) > 0:
+		return r, usage(fmt.Errorf("--candidate %s: name the checkpoint that candidates are made from or held against, as in gates demo --candidate nvfp4", r.Candidates[0]))
+	case len(r.Servers) == 0 && (f.model != "" || f.keyEnv != ""):
+		return r, usage(errors.New("--model and --key-env go with --server"))
 	case f.passes < 0 || f.passes > 1000:
 		return r, usage(fmt.Errorf("--passes %d: want 0 to 1000", f.passes))
 	case f.chunks < 1:
@@ -232,21 +237,29 @@ func runGates(ctx context.Context, std streams, checkpoint string, f gatesFlags)
 	if rep == nil {
 		rep = run.Analyze()
 	}
-	doc := gatesOf(g.Path, rep, run, f.show)
-	if f.junit != "" {
-		if err := writeJUnit(f.junit, doc); err != nil {
-			return err
-		}
+	if err := f.say(std.out, rep, gatesOf(g.Path, rep, run, f.show)); err != nil {
+		return err
 	}
+	return f.verdict(rep)
+}
+
+// say writes what came of it to the file and prints it: each also where the other
+// cannot be.
+func (f *gatesFlags) say(out io.Writer, rep *gates.Report, doc *gatesDocument) error {
+	var junit error
+	if f.junit != "" {
+		junit = writeJUnit(f.junit, doc)
+	}
+	var err error
 	if f.json {
-		err = printJSON(std.out, doc)
+		err = printJSON(out, doc)
 	} else {
-		err = printGates(std.out, rep, doc)
+		err = printGates(out, rep, doc)
 	}
 	if err != nil {
 		return err
 	}
-	return f.verdict(rep)
+	return junit
 }
 
 // lastGates is the newest run of gates that a session holds.

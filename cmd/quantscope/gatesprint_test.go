@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -193,6 +194,28 @@ func TestGatesJUnit(t *testing.T) {
 	}
 }
 
+// TestGatesSaid holds that results are printed though the file for them cannot be
+// written.
+func TestGatesSaid(t *testing.T) {
+	rep, run := gatesFixture()
+	f := gatesFlags{json: true, junit: filepath.Join(t.TempDir(), "absent", "x.xml")}
+	var out bytes.Buffer
+	err := f.say(&out, rep, gatesOf("x.qscope", rep, run, 0))
+	if exitOf(err) != exitEnvironment || !json.Valid(out.Bytes()) {
+		t.Errorf("%v, printed %q", err, out.String())
+	}
+}
+
+// TestGatesProbesAgain holds that every --probe counts.
+func TestGatesProbesAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.qscope")
+	for _, args := range [][]string{{"--probe", "facts", "--probe", "absent"}, {"--probe", "absent", "--probe", "facts"}} {
+		if o := command(t, append([]string{"gates", "demo", "--session", path}, args...)...); o.code == exitGood || !strings.Contains(o.err, "called absent") {
+			t.Errorf("%v: exit %d, %s", args, o.code, o.err)
+		}
+	}
+}
+
 func TestGatesVerdict(t *testing.T) {
 	rep, _ := gatesFixture()
 	for on, want := range map[string]int{"need": exitCheckFailed, "check": exitCheckFailed, "regression": exitGood, "error": exitGood, "none": exitGood} {
@@ -242,6 +265,9 @@ func TestGatesUsage(t *testing.T) {
 		"nobody":      {[]string{}, "there is nobody to ask"},
 		"two":         {[]string{"demo", "demo"}, "takes one checkpoint"},
 		"no baseline": {[]string{"--no-baseline", "--server", "http://127.0.0.1:1"}, "--no-baseline goes with a checkpoint"},
+		"checkpoint":  {[]string{"--candidate", "nvfp4", "--server", "http://127.0.0.1:1"}, "--candidate nvfp4: name the checkpoint"},
+		"model":       {[]string{"demo", "--model", "x"}, "--model and --key-env go with --server"},
+		"key":         {[]string{"demo", "--key-env", "X"}, "--model and --key-env go with --server"},
 		"fail-on":     {[]string{"demo", "--fail-on", "any"}, "want need, regression, check, error, or none alone"},
 		"force":       {[]string{"demo", "--force"}, "--force goes with --junit"},
 		"k":           {[]string{"demo", "--speculate", "9"}, "--speculate 9"},
@@ -251,6 +277,25 @@ func TestGatesUsage(t *testing.T) {
 	} {
 		if o := command(t, append([]string{"gates"}, c.args...)...); o.code != exitUsage || !strings.Contains(o.err, c.want) {
 			t.Errorf("%s: exit %d, %q, want %q", name, o.code, o.err, c.want)
+		}
+	}
+}
+
+// What prints a session says which gates it holds, and how far they came.
+func TestGatesOfASession(t *testing.T) {
+	_, run := gatesFixture()
+	broken := *run
+	broken.End, broken.Results = nil, run.Results[:2]
+	var b strings.Builder
+	if err := printRun(&b, "a.qscope", &sessions.State{Gates: []*sessions.GateRun{run, &broken}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"  gates     suite tiny: bf16, bad␛[31m, bf16 again: finished, 6 of 9 answers\n",
+		"  gates     suite tiny: bf16, bad␛[31m, bf16 again: interrupted, 2 of 9 answers\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
 }

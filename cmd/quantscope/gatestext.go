@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"quantscope/analysis/gates"
+	"quantscope/sessions"
 	"quantscope/views"
 )
 
@@ -257,4 +258,14 @@ func shorten(s string) string {
 		return s
 	}
 	return string(r[:most/2]) + " … " + string(r[len(r)-most/2:])
+}
+
+// gateLines are a line on each run of gates that a session holds.
+func gateLines(st *sessions.State) []string {
+	var lines []string
+	for _, g := range st.Gates {
+		l := gateRunLineOf(g)
+		lines = append(lines, fmt.Sprintf("suite %s: %s: %s, %d of %d answers", l.Suite, strings.Join(l.Arms, ", "), l.State, len(g.Results), g.Setup.Answers()))
+	}
+	return lines
 }

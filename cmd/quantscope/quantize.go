@@ -305,6 +305,9 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 	for _, line := range yardLines(st) {
 		t.line("  measured  %s", views.Clean(line))
 	}
+	for _, line := range gateLines(st) {
+		t.line("  gates     %s", views.Clean(line))
+	}
 	if len(st.Variants) > 0 {
 		t.line("")
 	}

@@ -195,7 +195,7 @@ func (p *parser) add(r *rawProbe, what string) error {
 		return p.fail(r.at, "%s: more than %d probes", what, maxProbes)
 	case r.Need == 0:
 		return p.fail(either(r.need, r.at), "%s: need: is 0: it would pass without an answer", what)
-	case r.Set.Temperature == 0 && r.Passes > 1 && r.Set.Concurrency == 1 && r.Like == "":
+	case r.Set.Temperature == 0 && r.Passes > 1 && r.Set.Concurrency == 1:
 		return p.fail(r.at, "%s: %d passes at temperature 0 ask the same again: give a temperature, or concurrency", what, r.Passes)
 	}
 	for i := range r.Cases {

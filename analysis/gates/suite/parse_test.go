@@ -103,6 +103,7 @@ func TestRefused(t *testing.T) {
 		"need":               {probe(exact + "    need: 0\n" + one), 6, "without an answer"},
 		"need above":         {probe(exact + "    need: 1.5\n" + one), 6, "want 0 to 1"},
 		"passes":             {probe(exact + "    passes: 3\n" + one), 3, "the same again"},
+		"sibling's passes":   {probe(exact + "    settings: {temperature: 0.5}\n    passes: 3\n" + one + "    also:\n      - {id: greedy, about: B., settings: {temperature: 0}}\n"), 10, "the same again"},
 		"max_tokens":         {probe(exact + "    settings: {max_tokens: 0}\n" + one), 6, "want 1 to"},
 		"tokens not whole":   {probe(exact + "    settings: {max_tokens: 1.5}\n" + one), 6, "whole number"},
 		"no cases":           {probe(exact + "    cases: []\n"), 3, "no cases"},
