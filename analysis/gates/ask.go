@@ -25,6 +25,7 @@ type asking struct {
 
 	tokens int64     // made; under run.mu
 	absent []*Result // of answers in a row that found nobody; under run.mu
+	gone   bool      // nobody is there any more; under run.mu
 }
 
 // probe asks what is missing of a probe, as many at once as it says. Its error ends
@@ -170,10 +171,15 @@ func (a *asking) deliver(res *Result, p *suite.Probe) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if res.Answer.Kind == chat.Absent {
+		if a.gone {
+			return nil
+		}
 		a.absent = append(a.absent, res)
-		if len(a.absent) >= goneAfter+max(1, p.Set.Concurrency)-1 {
+		if n := len(a.absent); n >= goneAfter+max(1, p.Set.Concurrency)-1 {
+			// One that was being made may still come: it does not make results of these.
+			a.gone, a.absent = true, nil
 			return fmt.Errorf("%s: is gone: %w", a.setup.Arms[a.arm].Label, &chat.Error{At: a.setup.Arms[a.arm].Spec, Kind: chat.Absent,
-				Reason: fmt.Sprintf("%d answers in a row did not come, the last: %s", len(a.absent), res.Answer.Error)})
+				Reason: fmt.Sprintf("%d answers in a row did not come, the last: %s", n, res.Answer.Error)})
 		}
 		return nil
 	}

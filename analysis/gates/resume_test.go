@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"quantscope/analysis/gates/chat"
+	"quantscope/analysis/gates/grade"
 	"quantscope/analysis/gates/suite"
 )
 
@@ -17,14 +18,15 @@ func TestGone(t *testing.T) {
 	for _, many := range []int{1, 4} {
 		f := good("base", nil)
 		gone := func(n int, r chat.Request) error {
-			if strings.HasPrefix(last(r), "question 1") { // 1, and 10 to 19
+			var i int
+			if _, err := fmt.Sscanf(last(r), "question %d", &i); err == nil && (i == 1 || i >= 10) {
 				return &chat.Error{At: "http://there", Kind: chat.Absent, Reason: "connection refused"}
 			}
 			return nil
 		}
 		f.fail = gone
 		var results []*Result
-		s := asks(20, suite.Probe{Set: suite.Settings{Concurrency: many}})
+		s := asks(40, suite.Probe{Set: suite.Settings{Concurrency: many}})
 		r, err := runs(t.Context(), s, arms(false, f), Options{Answered: func(r *Result) { results = append(results, r) }})
 		var e *chat.Error
 		if !errors.As(err, &e) || e.Kind != chat.Absent || !strings.HasPrefix(err.Error(), "arm0: ") || !strings.Contains(err.Error(), "connection refused") {
@@ -39,14 +41,38 @@ func TestGone(t *testing.T) {
 				erred++
 			}
 		}
-		if erred > 1 {
+		if erred > 1+(many-1)*(goneAfter+many-2) { // an answer that is slow to come may come after some
 			t.Errorf("%d answers that nobody gave are results; one, that others came after, is", erred)
 		}
 		f.fail = nil
 		r, err = runs(t.Context(), s, arms(false, f), Options{Prior: results})
-		if err != nil || r.Row(0, 0).Of != 20 || r.Row(0, 0).Erred != erred {
+		if err != nil || r.Row(0, 0).Of != 40 || r.Row(0, 0).Erred != erred {
 			t.Errorf("gone on with: %v, %+v", err, r.Row(0, 0))
 		}
+	}
+}
+
+// An answer that comes late, after the arm is taken to be gone, is a result, and makes
+// none of those that found nobody.
+func TestLateAnswerOfOneThatIsGone(t *testing.T) {
+	s := asks(20, suite.Probe{Set: suite.Settings{Concurrency: 4}})
+	setup := NewSetup(s, arms(false, good("base", nil)), Options{})
+	a := &asking{run: &run{setup: setup, results: map[Key]*Result{}}}
+	n := 0
+	var err error
+	for ; err == nil && n < 20; n++ {
+		err = a.deliver(&Result{Case: n, Answer: grade.Answer{Error: "refused", Kind: chat.Absent}}, &s.Probes[0])
+	}
+	if err == nil || n != goneAfter+3 {
+		t.Fatalf("gone after %d: %v", n, err)
+	}
+	for _, late := range []*Result{{Case: n}, {Case: n + 1, Answer: grade.Answer{Error: "refused", Kind: chat.Absent}}} {
+		if err := a.deliver(late, &s.Probes[0]); err != nil {
+			t.Error(err)
+		}
+	}
+	if a.settle(); len(a.results) != 1 || a.results[Key{Case: n}] == nil {
+		t.Errorf("%d results", len(a.results))
 	}
 }
 
