@@ -72,9 +72,9 @@ func (s *sheet) length(t *turn) finding {
 	n := utf8.RuneCountInString(strings.TrimSpace(t.text))
 	switch {
 	case n < t.want.MinRunes:
-		return found(WrongAnswer, "%s%d characters, want %d: %s", s.at(t.i), n, t.want.MinRunes, quote(t.text))
+		return found(WrongAnswer, "%s%s, want %d: %s", s.at(t.i), counted(n, "character", "characters"), t.want.MinRunes, quote(t.text))
 	case t.want.MaxRunes > 0 && n > t.want.MaxRunes:
-		return found(WrongAnswer, "%s%d characters, want at most %d", s.at(t.i), n, t.want.MaxRunes)
+		return found(WrongAnswer, "%s%s, want at most %d", s.at(t.i), counted(n, "character", "characters"), t.want.MaxRunes)
 	}
 	return finding{}
 }

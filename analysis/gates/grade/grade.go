@@ -179,10 +179,10 @@ func (s *sheet) common() finding {
 		return found(Empty, "%sthe answer is empty", s.at(i))
 	}
 	if n := s.figures["replacement"]; n > 0 && !asked && s.p.Grader != "same" {
-		return found(Replacement, "%.0f characters that are none%s", n, s.firstMark())
+		return found(Replacement, "%s%s", counted(int(n), "character that is none", "characters that are none"), s.firstMark())
 	}
 	if n := s.figures["control"]; n > 0 && s.p.Grader != "same" {
-		return found(Replacement, "%.0f control characters%s", n, s.firstMark())
+		return found(Replacement, "%s%s", counted(int(n), "control character", "control characters"), s.firstMark())
 	}
 	for i := range s.turns {
 		if f := s.turns[i].reply.Finish; !slices.Contains(endings, f) {

@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -116,3 +117,11 @@ func around(s string, at int) string {
 }
 
 func oneLine(s string) string { return squeezed(strings.ToValidUTF8(s, "\ufffd")) }
+
+// counted is a number with its noun.
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
