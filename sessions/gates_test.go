@@ -14,6 +14,7 @@ import (
 
 	"quantscope/analysis/gates"
 	"quantscope/analysis/gates/chat"
+	"quantscope/analysis/gates/grade"
 )
 
 // What a run of gates brings to the screen that began it, is what a fresh open
@@ -216,6 +217,23 @@ func TestGatesGoOn(t *testing.T) {
 	}
 }
 
+// Asked for again is what may come another time, and no verdict.
+func TestAskedAgain(t *testing.T) {
+	for kind, want := range map[chat.Kind]bool{
+		chat.Absent: true, chat.Timeout: true, chat.Status: true, chat.Cut: true,
+		chat.Malformed: false, chat.Wrong: false, chat.Refused: false, chat.Internal: false, "": false,
+	} {
+		r := madeUpResult(0, 0, 0, 0)
+		erred(r, kind)
+		if again(r) != want {
+			t.Errorf("%q is asked for again: %v", kind, !want)
+		}
+		if r.Verdict.Fault = grade.WrongAnswer; again(r) {
+			t.Errorf("a verdict on %q is asked for again", kind)
+		}
+	}
+}
+
 // What was held against an answer of the baseline that did not come is asked for again
 // with it: that it differs from nothing is no verdict on the candidate.
 func TestHeldAgainstNothing(t *testing.T) {
@@ -263,6 +281,7 @@ func TestAnotherServerIsRefused(t *testing.T) {
 		"model":               {chat.Identity{Model: "other", Engine: "vllm", Version: "0.19.1", Speculative: 2, MaxTokens: -1}, "bf16", "other"},
 		"engine":              {chat.Identity{Model: "bf16", Version: "0.19.1", Speculative: 2, MaxTokens: -1}, "vllm", "none"},
 		"version":             {chat.Identity{Model: "bf16", Engine: "vllm", Version: "0.20", Speculative: 2, MaxTokens: -1}, "0.19.1", "0.20"},
+		"model of arm ":       {chat.Identity{Kind: "server", Model: "other", Engine: "vllm", Version: "0.19.1", Speculative: 2, MaxTokens: -1}, "bf16", "other"},
 		"content":             {chat.Identity{Model: "bf16", Engine: "vllm", Version: "0.19.1", Content: "abc", Speculative: 2, MaxTokens: -1}, "none", "abc"},
 		"drafts a step":       {chat.Identity{Model: "bf16", Engine: "vllm", Version: "0.19.1", MaxTokens: -1}, "2", "0"},
 		"longest context":     {chat.Identity{Model: "bf16", Engine: "vllm", Version: "0.19.1", Speculative: 2, MaxTokens: 99}, "none", "99"},
@@ -275,6 +294,9 @@ func TestAnotherServerIsRefused(t *testing.T) {
 		var set *SettingsError
 		if !errors.As(err, &set) || set.Old != change.was || set.New != change.now || !strings.Contains(set.Setting, what) || !strings.Contains(set.Setting, "arm bf16 (http://bf16") || f.asked != 0 {
 			t.Errorf("%s: %v", what, err)
+		}
+		if wrong := (*chat.Error)(nil); errors.As(err, &wrong) != (change.id.Kind == "server") || wrong != nil && wrong.Kind != chat.Wrong {
+			t.Errorf("%s: kind of %v", what, err)
 		}
 	}
 	// Of an arm that was not asked yet, anybody may answer.
