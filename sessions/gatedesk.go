@@ -195,7 +195,7 @@ func (a *asking) watched(arms []gates.ArmSpec) []gates.ArmSpec {
 }
 
 // opened notes who answers for an arm. Where another one answered before and is
-// gone on with, that is a *SettingsError.
+// gone on with, that is a *SettingsError, of a server within a *chat.Error.
 func (a *asking) opened(ctx context.Context, arm int, t chat.Target) error {
 	id, err := t.Identity(ctx)
 	if err != nil {
@@ -205,7 +205,10 @@ func (a *asking) opened(ctx context.Context, arm int, t chat.Target) error {
 	defer a.mu.Unlock()
 	was := a.g.Opened[arm]
 	if was != nil && slices.ContainsFunc(a.prior, func(r *gates.Result) bool { return r.Arm == arm }) {
-		if err := sameIdentity(a.path, &a.g.Setup.Arms[arm], was, &id); err != nil {
+		by := &a.g.Setup.Arms[arm]
+		if err := sameIdentity(a.path, by, was, &id); err != nil && id.Kind == "server" {
+			return &chat.Error{At: by.Spec, Kind: chat.Wrong, Reason: "another server than when the run began", Err: err}
+		} else if err != nil {
 			return err
 		}
 	}
