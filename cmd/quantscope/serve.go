@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -105,6 +107,8 @@ func (f *serveFlags) engine() (o local.Options, err error) {
 		return o, usage(fmt.Errorf("--port %d: want 0 to 65535", f.port))
 	case f.threads < 1:
 		return o, usage(fmt.Errorf("--threads %d: at least one is needed", f.threads))
+	case strings.ContainsFunc(f.name, unicode.IsControl) || !utf8.ValidString(f.name):
+		return o, usage(fmt.Errorf("--model-name %q: want no control characters", f.name))
 	case f.slots < 1 || f.slots > 1024:
 		return o, usage(fmt.Errorf("--slots %d: want 1 to 1024", f.slots))
 	case f.speculate < 0 || f.speculate > local.MaxSpeculate:

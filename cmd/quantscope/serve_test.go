@@ -216,6 +216,7 @@ func TestServeBadInput(t *testing.T) {
 		{[]string{"demo", "--fault", "logprobs"}, exitUsage, "--speculate"},
 		{[]string{"demo", "--speculate", "9"}, exitUsage, "0 to 8"},
 		{[]string{"demo", "--slots", "0"}, exitUsage, "--slots"},
+		{[]string{"demo", "--model-name", "a\nb"}, exitUsage, "--model-name"},
 		{[]string{"demo", "--threads", "0"}, exitUsage, "--threads"},
 		{[]string{"demo", "--max-model-len", "-1"}, exitUsage, "--max-model-len"},
 		{[]string{"demo", "--max-model-len", "5000"}, exitBadInput, "1024"},
