@@ -152,9 +152,9 @@ func (e *Engine) prepare(r chat.Request) (*answer, error) {
 	case n == 0:
 		return nil, e.refused("the prompt has no tokens")
 	case n >= e.o.MaxTokens && r.MaxTokens > 0 || n > e.o.MaxTokens:
-		return nil, e.refused("This model's maximum context length is %d tokens. However, your request has %d input tokens. Please reduce the length of the input messages.", e.o.MaxTokens, n)
+		return nil, e.refused("the maximum context length is %d tokens, of prompt and answer, and the prompt has %d", e.o.MaxTokens, n)
 	case r.MaxTokens > e.o.MaxTokens-n:
-		return nil, e.refused("This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains %d input tokens, for a total of %d tokens. Please reduce the length of the input prompt or the number of requested output tokens.", e.o.MaxTokens, r.MaxTokens, n, n+r.MaxTokens)
+		return nil, e.refused("the maximum context length is %d tokens, the prompt has %d, and an answer of %d is asked for", e.o.MaxTokens, n, r.MaxTokens)
 	}
 	a.bytes = int64(e.room(a)) * e.perToken
 	if a.bytes > e.o.Mem {

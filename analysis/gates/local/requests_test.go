@@ -24,8 +24,8 @@ func TestRefused(t *testing.T) {
 		r    chat.Request
 		want string
 	}{
-		{chat.Request{Tokens: long[:1024], MaxTokens: 1}, "maximum context length is 1024 tokens. However, your request has 1024 input tokens"},
-		{chat.Request{Tokens: long[:1000], MaxTokens: 25}, "maximum context length is 1024 tokens. However, you requested 25 output tokens and your prompt contains 1000 input tokens, for a total of 1025"},
+		{chat.Request{Tokens: long[:1024], MaxTokens: 1}, "maximum context length is 1024 tokens, of prompt and answer, and the prompt has 1024"},
+		{chat.Request{Tokens: long[:1000], MaxTokens: 25}, "maximum context length is 1024 tokens, the prompt has 1000, and an answer of 25 is asked for"},
 		{chat.Request{Tokens: long[:10], MaxTokens: math.MaxInt}, "maximum context length is 1024"},
 		{chat.Request{Tokens: long[:490], MaxTokens: 11}, "keys and values of 501 tokens need 1282560 bytes of cache, and 1280000 are allowed"},
 		{chat.Request{Tokens: []int32{1, 1024}, MaxTokens: 1}, "token 1024 at position 1 is outside the vocabulary of 1024"},
