@@ -214,3 +214,15 @@ func varying() func(chat.Request) chat.Reply {
 		return chat.Reply{Text: fmt.Sprintf("answer to %s for the %d. time", last(r), n)}
 	}
 }
+
+// A head that a template puts before every conversation is not the prompt.
+func TestRemembered(t *testing.T) {
+	for _, c := range []struct {
+		cached, prompt int
+		want           bool
+	}{{-1, 100, false}, {0, 100, false}, {cachedHead, 70, false}, {cachedHead + 1, 70, true}, {cachedHead + 1, 1000, false}, {251, 1000, true}, {250, 1000, false}, {cachedHead + 1, -1, true}} {
+		if got := remembered(c.cached, c.prompt); got != c.want {
+			t.Errorf("%d of %d: %v", c.cached, c.prompt, got)
+		}
+	}
+}

@@ -164,6 +164,28 @@ func TestConversation(t *testing.T) {
 	}
 }
 
+// Counters that began anew while an arm was asked, as of a server that was started
+// again, tell nothing of it, and are left out with a word.
+func TestCountersBeginAnew(t *testing.T) {
+	f := good("base", nil)
+	f.counts = true
+	n := 0
+	f.spoil = func(c *chat.Counters) {
+		if n++; n%2 == 1 { // before: a server that made more than it says after
+			c.Generated += 1 << 20
+		}
+	}
+	var warned []string
+	r, err := runs(t.Context(), asks(3, suite.Probe{}), arms(false, f), Options{Warn: func(s string) { warned = append(warned, s) }})
+	if err != nil || n != 4 || len(r.Meters) != 1 || r.Meters[0].Counted != nil {
+		t.Fatalf("told %d times: %+v, %v", n, r.Meters, err)
+	}
+	if len(warned) != 1 || !strings.Contains(warned[0], "began anew") {
+		t.Errorf("%q", warned)
+	}
+	wants(t, r, CheckSpeed, 0, CheckUnknown, "does not count")
+}
+
 // A call of an earlier turn is in the history as the model made it.
 func TestConversationWithCalls(t *testing.T) {
 	f := good("base", nil)
