@@ -267,6 +267,15 @@ func TestNeed(t *testing.T) {
 	}
 }
 
+// The placebo says how noisy the baseline is; it shuts no gate of its own.
+func TestPlaceboNeedsNothing(t *testing.T) {
+	setup, results := table(asks(10, suite.Probe{}), 2, true, func(k Key) bool { return k.Arm != 2 || k.Case > 0 })
+	r := Analyze(setup, results, nil, 0)
+	if f := kinds(r, FailNeed); r.Rows[2].OK || len(f) != 0 {
+		t.Errorf("%+v, %+v", r.Rows[2], f)
+	}
+}
+
 func TestRows(t *testing.T) {
 	setup, results := table(asks(10, suite.Probe{Timed: true}), 1, false, func(Key) bool { return true })
 	results[0].Verdict = grade.Verdict{Fault: grade.Empty}

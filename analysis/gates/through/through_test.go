@@ -326,3 +326,18 @@ func TestExamine(t *testing.T) {
 		t.Errorf("nothing: %+v", a)
 	}
 }
+
+// A position counts where both sides tell of it.
+func TestCompareWhereBothTell(t *testing.T) {
+	said := func(known ...bool) *Said {
+		var ts []chat.Token
+		for i, k := range known {
+			ts = append(ts, chat.Token{ID: int32(i), Known: k, Logprob: -1, Top: []chat.Alt{{ID: int32(i), Logprob: -1}}})
+		}
+		return &Said{Texts: [][]chat.Token{ts}, Top: 1}
+	}
+	pair, at, err := Compare(said(false, true, true, false, true), said(false, true, false, true, true))
+	if err != nil || pair.Positions != 2 || len(at) != 2 || at[0].At != 1 || at[1].At != 4 || pair.KL != 0 || pair.DeltaNLL != 0 || pair.Top1 != 1 {
+		t.Errorf("%+v, %+v: %v", pair, at, err)
+	}
+}
