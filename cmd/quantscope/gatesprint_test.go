@@ -92,6 +92,11 @@ func TestGatesText(t *testing.T) {
 	if strings.ContainsRune(out, '\x1b') || strings.ContainsRune(out, 0) {
 		t.Error("control characters reach the terminal")
 	}
+	rep.Setup.Probes[1].Against = true
+	b.Reset()
+	if err := printGates(&b, rep, gatesOf("x.qscope", rep, run, 0)); err != nil || !strings.Contains(b.String(), "over cases; in sum without probes that ask for the baseline's own text)") {
+		t.Errorf("%v: a probe that is not in the sum is not named in\n%s", err, b.String())
+	}
 }
 
 // What passed for several arms is one line, what failed is a line an arm; a check is

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"quantscope/analysis/gates"
+	"quantscope/analysis/gates/suite"
 	"quantscope/sessions"
 	"quantscope/views"
 )
@@ -25,7 +26,7 @@ func printGates(w io.Writer, rep *gates.Report, d *gatesDocument) error {
 	d.checkLines(t)
 	t.line("")
 	d.table(t, rep)
-	d.pairLines(t)
+	d.pairLines(t, rep)
 	d.corpusLines(t)
 	d.failingLines(t)
 	t.line("")
@@ -183,12 +184,16 @@ func gatesCell(c *gatesProbe, worse bool) string {
 }
 
 // pairLines say how arms stand to the baseline: in sum, and where a probe differs.
-func (d *gatesDocument) pairLines(t *textReport) {
+func (d *gatesDocument) pairLines(t *textReport, rep *gates.Report) {
 	if len(d.Pairs) == 0 {
 		return
 	}
 	t.line("")
-	t.line("against %s, answer by answer (McNemar, exact, over cases)", views.Clean(d.Pairs[0].Baseline))
+	without := ""
+	if slices.ContainsFunc(rep.Setup.Probes, func(p suite.Probe) bool { return p.Against }) {
+		without = "; in sum without probes that ask for the baseline's own text"
+	}
+	t.line("against %s, answer by answer (McNemar, exact, over cases%s)", views.Clean(d.Pairs[0].Baseline), without)
 	for _, p := range d.Pairs {
 		if p.Probe != "" {
 			continue
