@@ -119,7 +119,7 @@ func RecordAudit(path string, a Audit) (err error) {
 	}
 	l, err := loadFile(ctx, path)
 	if err == nil && l.damage.any() {
-		err = &FileError{Path: path, Reason: "is damaged and can be looked at, not written to: " + l.damage.String()}
+		err = &FileError{Path: path, Reason: "is damaged and can be looked at, not written to: " + l.damage.String(), Err: ErrDamaged}
 	}
 	if err != nil {
 		return errors.Join(err, lock.Release())

@@ -12,6 +12,10 @@ import (
 // version.
 var ErrNotSession = errors.New("not a session")
 
+// ErrDamaged is wrapped by errors about sessions that can be looked at as far as they
+// are whole, and are not written to.
+var ErrDamaged = errors.New("damaged")
+
 // FileError says what is wrong with a session file.
 type FileError struct {
 	Path   string
@@ -21,7 +25,7 @@ type FileError struct {
 
 func (e *FileError) Error() string {
 	s := "sessions: " + e.Path + ": " + e.Reason
-	if e.Err != nil && e.Err != ErrNotSession {
+	if e.Err != nil && e.Err != ErrNotSession && e.Err != ErrDamaged {
 		s += ": " + oneLine(e.Err.Error())
 	}
 	return s

@@ -151,7 +151,7 @@ func TestGateDamage(t *testing.T) {
 		if last.Kind != EventFinding || !strings.Contains(last.Message, "events left out: 1") || len(st.Gates) != 1 || len(st.Gates[0].Results) != len(before.Gates[0].Results) || st.Gates[0].End == nil {
 			t.Errorf("%s: %+v", what, last)
 		}
-		if err := gatesOn(t, openFeed(t, path), newFakeGates(), "bf16", "nvfp4"); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		if err := gatesOn(t, openFeed(t, path), newFakeGates(), "bf16", "nvfp4"); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "is damaged") {
 			t.Errorf("%s: gone on with: %v", what, err)
 		}
 	}

@@ -54,7 +54,7 @@ func reopen(ctx context.Context, job *Job, o Options, asked []Quantizer) (*opene
 		return nil, err
 	}
 	if l.damage.any() {
-		return nil, &FileError{Path: o.Session, Reason: "is damaged and can be looked at, not gone on with: " + l.damage.String()}
+		return nil, &FileError{Path: o.Session, Reason: "is damaged and can be looked at, not gone on with: " + l.damage.String(), Err: ErrDamaged}
 	}
 	if err := checkRecipes(o.Session, l.st, job); err != nil {
 		return nil, err

@@ -163,7 +163,7 @@ func (s *savedFeed) reopen(ctx context.Context) (*file, *loaded, error) {
 	}
 	l, err := loadFile(ctx, s.path)
 	if err == nil && l.damage.any() {
-		err = &FileError{Path: s.path, Reason: "is damaged and can be looked at, not written to: " + l.damage.String()}
+		err = &FileError{Path: s.path, Reason: "is damaged and can be looked at, not written to: " + l.damage.String(), Err: ErrDamaged}
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, lock.Release())

@@ -205,7 +205,7 @@ func runGates(ctx context.Context, std streams, checkpoint string, f gatesFlags)
 		}
 	}
 	if f.junit != "" {
-		if err := writable(f.junit, f.force); err != nil {
+		if err := writable(f.junit, f.force, f.session, f.suite, f.texts, checkpoint); err != nil {
 			return err
 		}
 	}
@@ -320,7 +320,7 @@ func gatesInterrupted(path string, run *sessions.GateRun) error {
 
 // gatesKept adds to an error what was answered before it.
 func gatesKept(path string, run *sessions.GateRun, err error) error {
-	if run == nil || len(run.Results) == 0 {
+	if run == nil || len(run.Results) == 0 || errors.Is(err, sessions.ErrDamaged) {
 		return err
 	}
 	return &exitError{exitCode(err), fmt.Errorf("%w; %sthe same command with --session %s goes on", err, answered(run), path)}

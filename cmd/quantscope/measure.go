@@ -196,7 +196,7 @@ func runMeasure(ctx context.Context, std streams, reference string, f measureFla
 		}
 	}
 	if f.writeBase != "" {
-		if err := writable(f.writeBase, f.force); err != nil {
+		if err := writable(f.writeBase, f.force, append(f.corpora, f.session, f.klBase, reference)...); err != nil {
 			return err
 		}
 	}
@@ -241,18 +241,39 @@ func runMeasure(ctx context.Context, std streams, reference string, f measureFla
 }
 
 // writable says what stands against a file at path, before anything is computed for
-// it.
-func writable(path string, force bool) error {
+// it: also with force it is no session, and none of the files that are used.
+func writable(path string, force bool, used ...string) error {
+	for _, name := range used {
+		if name != "" && sameFile(path, name) {
+			return usage(fmt.Errorf("%s: is used already, as %s; what is written needs a file of its own", path, name))
+		}
+	}
 	switch info, err := os.Lstat(path); {
 	case err == nil && !force:
 		return usage(fmt.Errorf("%s: is there already; --force overwrites it", path))
 	case err == nil && !info.Mode().IsRegular():
 		return environment(fmt.Errorf("%s: is not a regular file (%s)", path, info.Mode().Type()))
+	case err == nil:
+		if is, err := sessions.IsSession(path); err == nil && is {
+			return usage(fmt.Errorf("%s: is a session, which nothing is written over", path))
+		}
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return environment(fmt.Errorf("%s: there is no folder %s to write it to", path, filepath.Dir(path)))
 	}
 	return nil
+}
+
+// sameFile says whether two paths lead to one file, which need not be there yet.
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	if errX == nil && errY == nil {
+		return os.SameFile(x, y)
+	}
+	a, errX = filepath.Abs(a)
+	b, errY = filepath.Abs(b)
+	return errX == nil && errY == nil && a == b
 }
 
 // followMeasure runs the measurement and shows how it goes.
