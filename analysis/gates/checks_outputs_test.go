@@ -84,6 +84,16 @@ func TestModel(t *testing.T) {
 	silent := honest("", 0)
 	wants(t, ran(t, s, arms(false, silent)), CheckModel, 0, CheckUnknown)
 
+	// A client that sees another model's name gives an error in place of the answer.
+	odd := honest("base", 0)
+	odd.fail = func(_ int, r chat.Request) error {
+		if strings.Contains(last(r), "question 1") {
+			return &chat.Error{At: "http://there", Kind: chat.Wrong, Reason: "answers are of other, and base was asked"}
+		}
+		return nil
+	}
+	wants(t, ran(t, s, arms(false, odd)), CheckModel, 0, CheckFailed, "another model answered: ")
+
 	prints := honest("base", 0)
 	n := 0
 	prints.answer = func(r chat.Request) chat.Reply {
