@@ -48,8 +48,8 @@ func TestWritableOverNothingThatIsUsed(t *testing.T) {
 	if o := command(t, "gates", "demo", "--probe", "facts", "--session", session, "--junit", session, "--force"); o.code != exitUsage {
 		t.Errorf("gates --junit over its session: exit %d, %s", o.code, o.err)
 	}
-	if o := command(t, "measure", "demo", "--candidate", "nvfp4", "--session", session, "--write-base", session, "--force"); o.code != exitUsage {
-		t.Errorf("measure --write-base over its session: exit %d, %s", o.code, o.err)
+	if o := command(t, "measure", "demo", "--candidate", "nvfp4", "--session", session, "--write-kl-base", session, "--force"); o.code != exitUsage {
+		t.Errorf("measure --write-kl-base over its session: exit %d, %s", o.code, o.err)
 	}
 	if is, err := sessions.IsSession(session); err != nil || !is {
 		t.Errorf("the session is %v, %v", is, err)
