@@ -50,6 +50,10 @@ type Tap struct {
 	// them in, SetMoments does; without HasMoments they mean nothing.
 	HasMoments         bool
 	SumW, SumW3, SumW4 float64 // Σw, Σw³, Σw⁴
+
+	// Of formats with a codebook alone; without HasBias it means nothing.
+	HasBias bool
+	Bias    Bias
 }
 
 // Cos is ⟨w,q⟩/(‖w‖‖q‖); 1 where both are zero, NaN where only one is.

@@ -70,6 +70,10 @@ type Record struct {
 	Shallow, Deep, SubnormalClipped         int64   // blocks
 	ShallowL2, DeepL2                       float64 // shares of W2 in clipped elements
 	Depth                                   [kernels.DepthBins]uint32
+
+	// Of formats with a codebook; NaN, NaN, NaN and 0 elsewhere.
+	Bias, RowBias, RowBiasMax float64 // sign bias: of the matrix, root mean square over its rows, largest of a row
+	Codebook                  uint16
 }
 
 // EventKind says what an Event reports.
@@ -102,6 +106,13 @@ const (
 	EventAnswer    EventKind = "answer" // one answer to a probe, with its verdict
 	EventMeter     EventKind = "meter"  // an arm of a run is done: who it was, what it counted
 	EventGatesEnd  EventKind = "gatesend"
+	EventBias      EventKind = "bias"    // a look at biases through depth began: its setup
+	EventBiasFound EventKind = "biasrow" // weights of a candidate, a part of a layer, or a divergence
+	EventBiasEnd   EventKind = "biasend" //
+	EventTier      EventKind = "tier"    // a run of a hot tier began: its setup
+	EventWindow    EventKind = "window"  // one window of it: trace level 1
+	EventMoves     EventKind = "moves"   // what moved at its end: trace level 2
+	EventTierEnd   EventKind = "tierend"
 )
 
 // Event is one line of the session's log. Variant and Tensor are -1 where the
@@ -175,7 +186,10 @@ type State struct {
 	// Recipes are recipes that variants follow, in order.
 	Recipes []*RecipeRun
 	// Gates are runs of gates, in order.
-	Gates    []*GateRun
+	Gates []*GateRun
+	// Biases are looks at biases through depth, Tiers runs of a hot tier, in order.
+	Biases   []*BiasRun
+	Tiers    []*TierRun
 	Progress Progress
 	LastSeq  int64
 	LastUS   int64
@@ -201,6 +215,12 @@ type Batch struct {
 	GatesAnswered   []GatesAnswered // in order, none lost
 	GatesMetered    []GatesMetered
 	GatesEnded      []GatesEnded
+	BiasesBegun     []BiasBegun
+	BiasesFound     []BiasFound // in order, none lost
+	BiasesEnded     []BiasEnded
+	TiersBegun      []TierBegun
+	TiersMoved      []TierMoved // in order, none lost
+	TiersEnded      []TierEnded
 	Progress        Progress
 	LastSeq, LastUS int64
 	Closed          bool // nothing will follow

@@ -121,6 +121,9 @@ type Options struct {
 	// Recipe finds the text of a recipe that a session follows, by its name. It goes
 	// before built-in ones, and may be nil.
 	Recipe func(name string) (text string, ok bool)
+	// Tier finds the text of a precision map that a session holds, by what follows
+	// tier: in a spec. It goes before files, and may be nil.
+	Tier func(name string) (text string, ok bool)
 }
 
 // Source is a source of the candidate's weights for one pass. It is a
