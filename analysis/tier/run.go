@@ -4,10 +4,23 @@ import (
 	"context"
 	"errors"
 
-	"quantscope/analysis/candidate"
 	"quantscope/analysis/corpus"
+	"quantscope/analysis/model"
 	"quantscope/kernels"
 )
+
+// Model is what a tier needs to know of a model; candidate.Candidate.TierModel makes
+// one.
+type Model struct {
+	Label    string
+	Identity string // of the checkpoint
+	Spec     *model.Spec
+	Bits     float64 // that a stored weight takes, for planning memory
+	// Size is what an expert of a layer takes as a variant, scales included, or as it is
+	// stored for "source". It refuses what cannot be made.
+	Size   func(variant string, layer, expert int) (int64, error)
+	Source func() (model.Source, error)
+}
 
 // Options of recording and running.
 type Options struct {
@@ -47,7 +60,7 @@ type Sink func(*Window) error
 //
 // The corpora of recorded workloads are loaded by load. routed is whose forward pass
 // chooses, the reference or a candidate.
-func Prepare(ctx context.Context, ref, routed *candidate.Candidate, workload []string, load func(name string) ([]*corpus.Corpus, error), o Options) (*Setup, *Trace, error) {
+func Prepare(ctx context.Context, ref, routed Model, workload []string, load func(name string) ([]*corpus.Corpus, error), o Options) (*Setup, *Trace, error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
