@@ -32,6 +32,9 @@ func TestParseCalibrated(t *testing.T) {
 		{"nvfp4+gptq+imatrix", "nvfp4+imatrix+gptq", "nvfp4", "imatrix gptq", true, true, false, 16},
 		{"mxfp4+imatrix+act+gptq", "mxfp4+imatrix+gptq+act", "mxfp4", "imatrix gptq act", true, true, true, 16},
 		{"code2+imatrix", "code2+imatrix", "code2", "l2 imatrix", true, false, false, 1},
+		{"code2+gptq", "code2+gptq", "code2", "l2 gptq", false, true, false, 1},
+		{"code2+act+gptq+imatrix+sym", "code2+sym+imatrix+gptq+act", "code2+sym", "sym imatrix gptq act", true, true, true, 1},
+		{"code2+imatrix+gptq+l2", "code2+imatrix+gptq", "code2", "l2 imatrix gptq", true, true, false, 1},
 		{"code2+imatrix+sym", "code2+sym+imatrix", "code2+sym", "sym imatrix", true, false, false, 1},
 		{"mxfp4+gptq", "mxfp4+gptq", "mxfp4", "rtn gptq", false, true, false, 1},
 	} {

@@ -31,8 +31,7 @@ var descriptions = map[string]string{
 	"nvfp4+sweep":   "of all 126 block scales the one with the least squared error: the optimum, and slow",
 	"nvfp4+4over6":  "the largest magnitude goes to 6 or to 4, whichever has less error",
 	"nvfp4+imatrix": "of all 126 block scales the one with the least error weighed by the inputs' second moments",
-	"code2":         "NVFP4 with the four code values that have the least squared error in the tensor; stored as nvfp4; packed it would be 2.5",
-	"code2+sym":     "the same with the best ±a, ±b",
+	"code2":         "two bits: the four of NVFP4's code values that have the least squared error in the tensor",
 	"mxfp4+imatrix": "the power of two with the least error weighed by the inputs' second moments",
 }
 
@@ -40,8 +39,11 @@ var descriptions = map[string]string{
 const (
 	rangeDescription   = "of 33 ranges, all of a group or row to 0.6 of it, the one with the least error to the power of 2.4"
 	imatrixDescription = "the range of a group or row with the least error weighed by the inputs' second moments"
+	symDescription     = "the same with the best ±a, ±b"
+	asymDescription    = "a control: of codebooks that are not their own mirror image, one with sym's error and as much sign bias as there is"
+	mirrorDescription  = "its control: the values of asym with their signs turned"
 	codebookImatrix    = "the same, errors weighed by the inputs' second moments"
-	gptqDescription    = "the inputs' Hessian moves each weight's error on to those that come after it; goes with every method that chooses a scale"
+	gptqDescription    = "the inputs' Hessian moves each weight's error on to those that come after it; goes with every method that chooses a scale or a codebook"
 	actDescription     = "the same, columns with the largest inputs first; groups stay where they are"
 )
 
@@ -60,6 +62,12 @@ func Known() []Help {
 				switch m {
 				case "range":
 					h.Description = rangeDescription
+				case "sym":
+					h.Description = symDescription
+				case "asym":
+					h.Description = asymDescription
+				case "mirror":
+					h.Description = mirrorDescription
 				case imatrix:
 					h.Description = imatrixDescription
 				}

@@ -104,7 +104,7 @@ func (v *Variant) parse(names []string) error {
 		case n == act && movesErrors(v.Scheme):
 			v.ActOrder = true
 		case n == imatrix || n == gptq || n == act:
-			return fmt.Errorf("method %q %w %s, %s (known for %s: %s)", n, ErrNotFor, v.Scheme, refusal(v.Scheme, n), v.Scheme, strings.Join(methodsFor(v.Scheme), ", "))
+			return fmt.Errorf("method %q %w %s, %s (known for %s: %s)", n, ErrNotFor, v.Scheme, refusal(n), v.Scheme, strings.Join(methodsFor(v.Scheme), ", "))
 		default:
 			return fmt.Errorf("method %q: %w (known for %s: %s)", n, ErrUnknown, v.Scheme, strings.Join(methodsFor(v.Scheme), ", "))
 		}
@@ -117,18 +117,15 @@ func (v *Variant) parse(names []string) error {
 
 // movesErrors says whether GPTQ has this scheme's grid.
 func movesErrors(scheme string) bool {
-	return scheme == "nvfp4" || scheme == "mxfp4" || strings.HasPrefix(scheme, "int4-")
+	return scheme == "nvfp4" || scheme == "mxfp4" || strings.HasPrefix(scheme, "int4-") || whole(scheme)
 }
 
 // refusal is why a method that reads inputs is not for a scheme.
-func refusal(scheme, method string) string {
-	switch {
-	case whole(scheme):
-		return "whose four values are chosen over the whole matrix"
-	case method == imatrix:
+func refusal(method string) string {
+	if method == imatrix {
 		return "which takes its scales from largest magnitudes and leaves nothing to weigh"
 	}
-	return "but for 4-bit codes: nvfp4, mxfp4, int4"
+	return "but for codes of 4 or 2 bits: nvfp4, mxfp4, int4, code2"
 }
 
 // methodsFor are the names that may follow a scheme.
@@ -145,7 +142,7 @@ func methodsFor(scheme string) []string {
 
 // whole says whether something is chosen once a matrix, from all of it: the four
 // values of a codebook.
-func whole(scheme string) bool { return scheme == "code2" }
+func whole(scheme string) bool { return scheme == "code2" || scheme == "code2-mxfp4" }
 
 // chosenBy is what choosers of a scheme choose.
 func chosenBy(scheme string) string {
