@@ -25,6 +25,7 @@ type Scene struct {
 	Audits  AuditWork
 	KL      KLWork
 	Gates   GatesWork
+	Bias    BiasWork
 	Version uint64
 
 	trades   trades                 // of the state's calibrations
