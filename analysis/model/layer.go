@@ -29,7 +29,7 @@ func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error
 		if err != nil {
 			return err
 		}
-		r.add(s, b.l.Norm, rows, y, b.postAttn, t.n)
+		r.add(s, b, AttentionPart, rows, y, b.postAttn, t.n)
 		if m != nil {
 			normed := r.normed[t.first*h:][:t.n*h]
 			r.norm(s, b.l.Norm, normed, rows, b.preMLP, t.n)
@@ -94,7 +94,7 @@ func (r *run) eachTile(cost int64, task func(t *tile, s *scratch) error) error {
 
 // finish adds the MLP's output to the tile's rows and measures them.
 func (r *run) finish(s *scratch, b *body, rows, y []float32, t *tile) {
-	r.add(s, b.l.Norm, rows, y, b.postMLP, t.n)
+	r.add(s, b, MLPPart, rows, y, b.postMLP, t.n)
 	h := r.spec.Hidden
 	s.share(t.n, h, func(from, to int) {
 		for k := from; k < to; k++ {

@@ -25,9 +25,17 @@ func (r *run) norm(s *scratch, n Norm, y, x, w []float32, rows int) {
 	})
 }
 
-// add adds a block's output y to x, by way of a norm where there is one.
-func (r *run) add(s *scratch, n Norm, x, y, w []float32, rows int) {
-	width := r.spec.Hidden
+// add adds what a part of a layer makes of a tile, y, to its hidden states x, by way
+// of a norm where there is one.
+func (r *run) add(s *scratch, b *body, p Part, x, y, w []float32, rows int) {
+	width, n := r.spec.Hidden, b.l.Norm
+	if r.o.Adds != nil {
+		if w != nil {
+			r.norm(s, n, y, y, w, rows)
+			w = nil
+		}
+		r.tellAdds(b.l.Index, p, y[:rows*width], rows)
+	}
 	s.share(rows, width, func(from, to int) {
 		x, y := x[from*width:to*width], y[from*width:to*width]
 		if w != nil {

@@ -27,6 +27,12 @@ type Options struct {
 	// Layer, where it is set, is called with the hidden states after each layer of
 	// a candidate, 0 being the embeddings; x is only lent.
 	Layer func(candidate, after int, x []float32)
+	// Adds, where it is set, is called with what each part of a layer adds to the
+	// hidden states of a candidate, behind its norm where there is one: n rows of
+	// Spec.Hidden, all rows of a candidate once, in order and in one call or several.
+	// It is called from one goroutine, in the same order for any number of threads,
+	// for all candidates that share a layer too; y is only lent.
+	Adds func(candidate, layer int, p Part, y []float32, n int)
 	// Done, where it is set, is told of every layer of a candidate that is done.
 	Done func(candidate, layer int)
 	// NonFinite, where it is set, is asked whether the pass goes on (nil) when

@@ -31,6 +31,7 @@ type run struct {
 	spec      *Spec
 	o         Options
 	candidate int
+	sharing   []int // candidates that have the hidden states of this one, itself among them
 	bf16      bool
 	ropes     ropes
 	seqs      []sequence
@@ -96,7 +97,7 @@ func (r *run) lay(seqs []sequence) {
 	if r.o.Tile > 0 {
 		tile, alone = r.o.Tile, r.o.Tile
 	}
-	if threads > 1 && r.o.Input == nil && len(seqs) >= threads {
+	if threads > 1 && r.o.Input == nil && r.o.Adds == nil && len(seqs) >= threads {
 		r.tiles = split(seqs, r.rows, threads*ceilDiv(r.rows, threads*tile))
 		most := 0
 		for _, t := range r.tiles {

@@ -178,6 +178,12 @@ func (p *trip) step(s step, next []step) error {
 		p.ahead = async(func() (*body, error) { return p.read(next[0]) })
 	}
 	r.candidate, r.bf16 = q.index, q.bf16
+	r.sharing = r.sharing[:0]
+	for _, other := range p.parties {
+		if other.state == q.state {
+			r.sharing = append(r.sharing, other.index)
+		}
+	}
 	x := &experts{lend: q.lend, rd: reader{ctx: p.ctx, spec: r.spec, lent: s.lent, of: q}}
 	err = r.layer(p.ctx, b, q.state.x, x)
 	s.lent.done(q, append(x.kept, func() { q.lend.put(b.from) })...)
