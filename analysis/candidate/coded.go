@@ -90,7 +90,7 @@ func (c *coded) size() int64 { return int64(len(c.codes) + len(c.scales) + len(c
 
 // weight is c as a factor.
 func (c *coded) weight() model.Weight {
-	return model.Weight{Rows: c.rows, Cols: c.cols, Operand: kernels.PanelOperand(c.rows, c.cols, c.panel)}
+	return model.Weight{Rows: c.rows, Cols: c.cols, Operand: kernels.PanelOperand(c.rows, c.cols, c.panel), Codebook: c.spec.Codebook}
 }
 
 // gathered is memory for the codes and scales of a panel.

@@ -15,6 +15,7 @@ var ErrAbsent = errors.New("is not there")
 type Weight struct {
 	Rows, Cols int
 	Operand    kernels.Operand
+	Codebook   uint16 // of one in four values times scales, as kernels.Codebook reads it; 0: it is none, or nobody knows
 }
 
 // Source gives the weights of one candidate. A Source is used by one pass at a
