@@ -16,8 +16,10 @@ type Options struct {
 	Mem     int64 // bytes; 0: 2 GiB
 	BF16    bool
 	Program string
+	NoFloor bool // leave out the reference under the other activations
 
-	Progress func(Progress) // may be nil; from any goroutine
+	Pause    func(context.Context) error // asked between matrices and between layers; may be nil
+	Progress func(Progress)              // may be nil; from any goroutine
 }
 
 // Progress is where a run stands.

@@ -11,6 +11,9 @@ type Setup struct {
 	Hidden      int                   `json:"hidden"` // channels of the residual stream
 	Layers      int                   `json:"layers"` // decoder layers
 	MoE         []int                 `json:"moe,omitempty"`
+	Vocab       int                   `json:"vocab"`       // tokens that predictions are compared over
+	Draws       int                   `json:"draws"`       // random signs that a null of shifts is the mean of
+	Seed        uint64                `json:"seed"`        // of those
 	Activations string                `json:"activations"` // f32 or bf16
 	KernelSet   string                `json:"kernel_set"`
 	Program     string                `json:"program"`
@@ -48,20 +51,25 @@ type Flow struct {
 	// same d with random signs by position, measured.
 	Shift float64 `json:"shift"`
 	Null  float64 `json:"shift_null"`
+	// NullMax is the largest of the draws that Null is the mean of: a shift above it is
+	// not one that came about by chance, with a risk of 1 in Setup.Draws + 1.
+	NullMax float64 `json:"shift_null_max"`
 }
 
 // Weights are the biases of all matrices in which a candidate differs from the
 // reference, weighed alike; see kernels.Bias for a matrix.
 type Weights struct {
 	Candidate int      `json:"candidate"`
-	Layer     int      `json:"layer"` // -1: all of them
+	Layer     int      `json:"layer"` // -1: all of them, those that are of no layer among them
 	Tensors   int      `json:"tensors"`
 	RelL2     float64  `json:"rel_l2"`   // over all elements
 	Bias      float64  `json:"bias"`     // over all elements
 	AbsBias   float64  `json:"abs_bias"` // mean over matrices of |bias|
 	RowRMS    float64  `json:"row_rms"`  // root mean square over rows
 	RowMax    float64  `json:"row_max"`
-	Positive  float64  `json:"positive"` // share of matrices with a bias above 0
+	Positive  float64  `json:"positive"`            // share of matrices with a bias above 0
+	NonFinite int64    `json:"nonfinite,omitempty"` // elements that are not finite in either, and enter nothing
+	Shapes    int      `json:"shapes,omitempty"`    // matrices that were not compared, because they have other shapes
 	Books     []Book   `json:"codebooks,omitempty"`
 	Tensor    []Tensor `json:"tensor,omitempty"` // matrix by matrix, in the order of the layers; of Layer -1
 }
@@ -88,9 +96,13 @@ type Book struct {
 type Divergence struct {
 	Candidate int     `json:"candidate"`
 	Positions int64   `json:"positions"`
+	NonFinite int64   `json:"nonfinite,omitempty"` // positions without a finite KL, which are not among them
 	KL        float64 `json:"kl_mean"`
 	StdErr    float64 `json:"kl_stderr"`
 	Top1      float64 `json:"top1"`
+	// Chunks is the mean by chunk, of all corpora in order, so that two candidates can
+	// be compared text by text. NaN of one without a figure.
+	Chunks []float64 `json:"kl_chunks,omitempty"`
 }
 
 // End ends a run.
