@@ -45,3 +45,15 @@ func CodebookMask(codes []byte) (uint16, error) {
 	}
 	return mask, nil
 }
+
+// CodebookBase is the format of four bits whose scales a format of two bits has, and
+// whose codes can say its own; false of any other format.
+func CodebookBase(format string) (string, bool) {
+	switch format {
+	case "code2":
+		return "nvfp4", true
+	case "code2-mxfp4":
+		return "mxfp4", true
+	}
+	return "", false
+}

@@ -61,7 +61,7 @@ func (x *opened) coded(m *layout.Module, s *layout.Stored, rows int) (*coded, er
 		return &coded{set: x.set, rows: rows, cols: m.Cols, step: 1, codes: s.Codes, scales: s.Scales, mins: s.Mins, own: m, stored: s}, nil
 	}
 	tileR, tileC := m.Tile()
-	c, err := newCoded(x.set, m.Spec, rows, m.Cols, tileR, tileC, s.Codes, s.Scales, s.Mins, s.Global)
+	c, err := newCoded(x.set, m.SpecOf(s), rows, m.Cols, tileR, tileC, s.Codes, s.Scales, s.Mins, s.Global)
 	if err != nil {
 		return nil, err
 	}

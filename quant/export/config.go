@@ -1,6 +1,10 @@
 package export
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"quantscope/kernels"
+)
 
 // quantization is what config.json says of the quantization, and the files
 // that a layout has beside it. ignore are the modules that are not quantized.
@@ -58,7 +62,7 @@ func (b *planner) receipt() receipt {
 
 // ownConfig is the entry of our own layout.
 func (b *planner) ownConfig(ignore []string) (json.RawMessage, error) {
-	f := b.stores[0].format // the only one
+	f := b.stores[0].words // the only one
 	group := f.Group
 	if group == 0 {
 		group = -1
@@ -72,8 +76,14 @@ func (b *planner) ownConfig(ignore []string) (json.RawMessage, error) {
 		Targets []string `json:"targets"`
 		Ignore  []string `json:"ignore"`
 		Receipt receipt  `json:"quantscope"`
-	}{Own, ownVersion, f.Name, f.Bits, group, []string{"Linear"}, exactOrExpression(ignore, b.Modules, b.stacks), b.receipt()})
+	}{Own, OwnVersion(f.Name), f.Name, f.Bits, group, []string{"Linear"}, exactOrExpression(ignore, b.Modules, b.stacks), b.receipt()})
 }
 
-// ownVersion is the version of our own layout.
-const ownVersion = 1
+// OwnVersion is the version of our own layout that a format needs: those of two bits
+// came with the second.
+func OwnVersion(format string) int {
+	if _, book := kernels.CodebookBase(format); book {
+		return 2
+	}
+	return 1
+}

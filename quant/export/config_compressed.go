@@ -66,7 +66,7 @@ func (b *planner) compressedConfig(ignore []string) (json.RawMessage, error) {
 	for i, f := range b.formats() {
 		s := compressedScheme(f)
 		if b.mixed() {
-			s.Targets = b.targetsOf(func(o *stored) bool { return o.format.Name == f.Name })
+			s.Targets = b.targetsOf(func(o *stored) bool { return o.words.Name == f.Name })
 		}
 		groups[fmt.Sprintf("group_%d", i)] = s
 		switch whole {

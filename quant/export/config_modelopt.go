@@ -42,9 +42,9 @@ func (b *planner) modelOptConfig(ignore []string) (json.RawMessage, []Text, erro
 	if b.mixed() {
 		return b.modelOptMixed()
 	}
-	algo, exclude := modelOptAlgos[b.Spec.Format], summarize(ignore, b.Modules)
+	algo, exclude := modelOptAlgos[b.stores[0].words.Name], summarize(ignore, b.Modules)
 	by := producer{"modelopt", ModelOptVersion}
-	f := b.stores[0].format
+	f := b.stores[0].words
 	group := f.Group // 0 where a scale is that of a row or of the tensor
 	weights := modelOptWeights{NumBits: f.Bits, Type: "float", GroupSize: group}
 	if f.Scope == kernels.ScopeChannel {

@@ -37,13 +37,13 @@ func (b *planner) modelOptMixed() (json.RawMessage, []Text, error) {
 	by := producer{"modelopt", ModelOptVersion}
 	layers := make(map[string]modelOptLayer, len(b.Modules))
 	for i, m := range b.Modules {
-		f := b.storeOf(i).format
+		f := b.storeOf(i).words
 		layers[m] = modelOptLayer{modelOptAlgos[f.Name], f.Group}
 	}
 	groups := map[string]modelOptMixedGroup{}
 	for i, f := range b.formats() {
 		g := modelOptGroups[f.Name]
-		g.Targets = b.modulesOf(func(s *stored) bool { return s.format.Name == f.Name })
+		g.Targets = b.modulesOf(func(s *stored) bool { return s.words.Name == f.Name })
 		groups[fmt.Sprintf("group_%d", i)] = g
 	}
 	hf, err := marshal(struct {

@@ -45,7 +45,7 @@ func Create(ctx context.Context, p *Plan, dir string, o Options) (_ *Writer, err
 		plan: p, folder: folder{dir, partTag(o.Part, o.Of), o.files},
 		part: partFile{Plan: p.digest, Part: o.Part, Of: o.Of, Shards: []partShard{}},
 		mine: make([]bool, len(p.Shards)), done: make([]bool, len(p.Shards)),
-		open: map[int]*shardFile{}, stored: make([]rowSet, len(p.Matrices)),
+		open: map[int]*shardFile{}, stored: make([]rowSet, len(p.Matrices)), books: map[int]uint16{},
 		queue: make(chan int, len(p.Shards)), progress: o.Progress,
 	}
 	for _, i := range parts[o.Part-1] {

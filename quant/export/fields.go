@@ -81,6 +81,32 @@ func ownInt4(f kernels.Format, _ kernels.Convention, rows, cols int64) []field {
 	}
 }
 
+// codesPerByte is how many codes of two bits share a byte.
+const codesPerByte = 4
+
+// ownCode2 are codes of two bits with the scales of NVFP4 or MXFP4. The name of the
+// second-level scale says, as in the layouts that it is from, whether it multiplies or
+// divides.
+func ownCode2(f kernels.Format, c kernels.Convention, rows, cols int64) []field {
+	scale := checkpoint.F8E4M3
+	if f.Scale == "e8m0" {
+		scale = checkpoint.U8
+	}
+	fields := []field{
+		{Codes, "weight_packed", checkpoint.U8, []int64{rows, ceil(cols, codesPerByte)}},
+		{Scales, "weight_scale", scale, []int64{rows, ceil(cols, f.Group)}},
+		{Codebook, "weight_codebook", checkpoint.U8, []int64{kernels.CodebookValues}},
+	}
+	switch {
+	case f.Scale == "e8m0":
+	case c == kernels.CT || c == kernels.CT32:
+		fields = append(fields, field{Global, "weight_global_scale", checkpoint.F32, []int64{1}})
+	default:
+		fields = append(fields, field{Global, "weight_scale_2", checkpoint.F32, []int64{}})
+	}
+	return fields
+}
+
 // scaleType is the type of scales that are not part of a block format:
 // compressed-tensors keeps them in the type of the weights that it quantizes.
 func scaleType(c kernels.Convention) checkpoint.DType {

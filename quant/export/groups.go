@@ -96,7 +96,7 @@ func fusedSet(projection string) int {
 // matrices must share.
 func SharesGlobal(format string) bool {
 	f, err := kernels.FormatByName(format)
-	return err == nil && f.TensorBytes > 0
+	return err == nil && f.Scope == kernels.ScopeGroup && f.Scale == "e4m3"
 }
 
 // GlobalScale is the stored second-level scale of matrices whose largest
@@ -104,7 +104,10 @@ func SharesGlobal(format string) bool {
 // weight_global_scale. It is what a pass that is begun with this amax uses; 0
 // for a format without such a scale.
 func GlobalScale(spec kernels.Spec, amax float32) (float32, error) {
-	spec.Global = 0
+	spec.Global, spec.Codebook = 0, 0
+	if of, ok := kernels.CodebookBase(spec.Format); ok { // which has its scales
+		spec.Format, spec.Method = of, ""
+	}
 	p, err := kernels.Reference().Begin(spec, kernels.F32, 0, 0, amax)
 	if err != nil {
 		return 0, err

@@ -31,6 +31,7 @@ var (
 // scheme is one format in one layout.
 type scheme struct {
 	layout, format string
+	as             string               // format that is stored in its place, whose codes can say it; "" for its own
 	conventions    []kernels.Convention // whose arithmetic can be stored, the default first
 	fields         func(kernels.Format, kernels.Convention, int64, int64) []field
 	// Rows and columns must be multiples of these, where they are not 0.
@@ -49,6 +50,7 @@ const (
 	ZeroPoints                  // zero points, as I32 eight rows to a word
 	Global                      // the second-level scale of the tensor
 	Shape                       // rows and columns of the matrix
+	Codebook                    // the four codes of E2M1 that codes of two bits stand for
 )
 
 // field is a Field as a layout stores it.
@@ -72,6 +74,9 @@ func makeSchemes() []scheme {
 		{layout: ModelOpt, format: "fp8-block128", conventions: modelOpt, fields: modelOptFP8, rowUnit: 128, colUnit: 128, rowMultiple: 128},
 		{layout: CompressedTensors, format: "nvfp4", conventions: ct, fields: ctNVFP4, colUnit: kernels.BlockNVFP4},
 		{layout: CompressedTensors, format: "mxfp4", conventions: ct, fields: ctMXFP4, colUnit: 32},
+		{layout: ModelOpt, format: "code2", as: "nvfp4", conventions: []kernels.Convention{kernels.ModelOpt, kernels.ModelOptStatic}, fields: modelOptNVFP4, colUnit: kernels.BlockNVFP4},
+		{layout: CompressedTensors, format: "code2", as: "nvfp4", conventions: ct, fields: ctNVFP4, colUnit: kernels.BlockNVFP4},
+		{layout: CompressedTensors, format: "code2-mxfp4", as: "mxfp4", conventions: ct, fields: ctMXFP4, colUnit: 32},
 		{layout: CompressedTensors, format: "fp8", conventions: ct, fields: ctFP8},
 		{layout: CompressedTensors, format: "fp8-channel", conventions: ct, fields: ctFP8},
 		{layout: CompressedTensors, format: "fp8-block128", conventions: ct, fields: ctFP8, rowMultiple: 128},
@@ -90,6 +95,9 @@ func makeSchemes() []scheme {
 		if f.Element == "int4" && f.MinBits > 0 {
 			table = append(table, scheme{layout: Own, format: f.Name, conventions: []kernels.Convention{kernels.Own}, fields: ownInt4, colUnit: 2})
 		}
+	}
+	for _, name := range []string{"code2", "code2-mxfp4"} {
+		table = append(table, scheme{layout: Own, format: name, conventions: kernels.Conventions(name), fields: ownCode2, colUnit: codesPerByte})
 	}
 	for i := range table {
 		table[i].rowMultiple = max(table[i].rowMultiple, 1)
@@ -150,6 +158,15 @@ func findScheme(layout, format string) (scheme, error) {
 		more = fmt.Sprintf("; %s is available as %s", format, strings.Join(others, ", "))
 	}
 	return scheme{}, fmt.Errorf("format %s in layout %s: %w (%s has: %s%s)", format, layout, ErrLayout, layout, strings.Join(Formats(layout), ", "), more)
+}
+
+// StoredFormat is the format that a module of a layout is read back as: of a format of
+// two bits in a layout of FP4 that whose codes it is stored in, else the format itself.
+func StoredFormat(layout, format string) string {
+	if s, err := findScheme(layout, format); err == nil && s.as != "" {
+		return s.as
+	}
+	return format
 }
 
 // check wants the spec's convention to be one that can be stored.

@@ -66,8 +66,13 @@ func storesOf(layout string, variants []method.Variant, of []int) (stores []stor
 		if err != nil {
 			return nil, nil, err
 		}
-		s := stored{variant: v, spec: v.Spec, scheme: sch, format: f}
-		s.spec.Global = 0
+		s := stored{variant: v, spec: v.Spec, scheme: sch, format: f, words: f}
+		if sch.as != "" {
+			if s.words, err = kernels.FormatByName(sch.as); err != nil {
+				return nil, nil, err
+			}
+		}
+		s.spec.Global, s.spec.Codebook = 0, 0
 		at[i] = len(stores)
 		stores = append(stores, s)
 	}
@@ -87,13 +92,13 @@ type kind struct {
 	convention kernels.Convention
 }
 
-func (s *stored) kind() kind { return kind{s.spec.Format, s.spec.Convention} }
+func (s *stored) kind() kind { return kind{s.words.Name, s.spec.Convention} }
 
 // sayable refuses mixtures that the words of a layout are not enough for.
 func sayable(layout string, stores []stored) error {
 	var formats []string
 	for i := range stores {
-		if f := stores[i].format.Name; !slices.Contains(formats, f) {
+		if f := stores[i].words.Name; !slices.Contains(formats, f) {
 			formats = append(formats, f)
 		}
 	}
@@ -144,7 +149,7 @@ func (b *planner) together() error {
 
 // mixed says whether the config has more than one scheme to declare.
 func (p *Plan) mixed() bool {
-	return slices.ContainsFunc(p.stores, func(s stored) bool { return s.format.Name != p.stores[0].format.Name })
+	return slices.ContainsFunc(p.stores, func(s stored) bool { return s.words.Name != p.stores[0].words.Name })
 }
 
 // modulesOf lists the modules of the stores that are asked for, sorted.
@@ -159,11 +164,11 @@ func (p *Plan) modulesOf(want func(*stored) bool) []string {
 	return out
 }
 
-// formats lists the stores' formats in their order, each once.
+// formats lists the formats that the config speaks of, in the stores' order, each once.
 func (p *Plan) formats() []kernels.Format {
 	var out []kernels.Format
 	for i := range p.stores {
-		if f := p.stores[i].format; !slices.ContainsFunc(out, func(o kernels.Format) bool { return o.Name == f.Name }) {
+		if f := p.stores[i].words; !slices.ContainsFunc(out, func(o kernels.Format) bool { return o.Name == f.Name }) {
 			out = append(out, f)
 		}
 	}

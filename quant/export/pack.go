@@ -17,6 +17,9 @@ type chunk struct {
 	first, n    int // of the chunk
 	out         *kernels.Output
 	global      float32
+	codebook    uint16
+	unpacked    bool // codes of two bits are stored in four
+	four        []byte
 	tileRows    int // rows that share a scale: 1, or a tile's
 	scalesOfRow int // scales of one row, or of one row of tiles
 	codeBytes   int // of one row
@@ -25,9 +28,15 @@ type chunk struct {
 }
 
 // newChunk measures what came against what the rows should have left.
-func (p *Plan) newChunk(matrix, first int, out *kernels.Output, global float32) (chunk, error) {
+func (p *Plan) newChunk(matrix, first int, out *kernels.Output, made kernels.Spec) (chunk, error) {
 	m, f := &p.Matrices[matrix], p.storeOf(matrix).format
-	c := chunk{format: f, rows: m.Rows, cols: m.Cols, first: first, out: out, global: global, tileRows: 1}
+	c := chunk{format: f, rows: m.Rows, cols: m.Cols, first: first, out: out, global: made.Global, codebook: made.Codebook, tileRows: 1}
+	if _, book := kernels.CodebookBase(f.Name); book {
+		if kernels.CodebookCodes(c.codebook) == nil {
+			return c, fmt.Errorf("%s with the codebook %#04x: %w", f.Name, c.codebook, kernels.ErrCodebook)
+		}
+		c.unpacked = p.storeOf(matrix).scheme.as != ""
+	}
 	c.codeBytes = (m.Cols*f.Bits + 7) / 8
 	for t := range p.fieldsOf(matrix) {
 		switch t.Field {
@@ -79,6 +88,9 @@ func (c *chunk) bytes(t *Tensor, buf []byte) (data []byte, offset int64) {
 			row := (c.cols + rowsPerWord - 1) / rowsPerWord * 4
 			return c.words(buf, row), int64(c.first) * int64(row)
 		}
+		if c.unpacked {
+			return c.four, int64(c.first) * int64((c.cols+1)/2)
+		}
 		return c.out.Codes, int64(c.first) * int64(c.codeBytes)
 	case Scales:
 		return c.out.Scales, scaleRow * int64(c.scaleBytes)
@@ -90,11 +102,20 @@ func (c *chunk) bytes(t *Tensor, buf []byte) (data []byte, offset int64) {
 	if c.first != 0 {
 		return nil, 0
 	}
-	if t.Field == Global {
+	switch t.Field {
+	case Codebook:
+		return append(buf[:0], kernels.CodebookCodes(c.codebook)...), 0
+	case Global:
 		return binary.LittleEndian.AppendUint32(buf[:0], math.Float32bits(c.global)), 0
 	}
 	buf = binary.LittleEndian.AppendUint64(buf[:0], uint64(c.rows))
 	return binary.LittleEndian.AppendUint64(buf, uint64(c.cols)), 0
+}
+
+// unpack makes codes of two bits those of E2M1 that they stand for.
+func (c *chunk) unpack(buf []byte) (err error) {
+	c.four = append(buf[:0], make([]byte, c.n*((c.cols+1)/2))...)
+	return kernels.UnpackCode2(c.four, c.out.Codes, c.n, c.cols, c.codebook)
 }
 
 // words fills rows of nibbles up to whole words with 0. The kernels leave 0

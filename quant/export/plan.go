@@ -102,6 +102,7 @@ type stored struct {
 	spec    kernels.Spec // the variant's, with Global 0
 	scheme  scheme
 	format  kernels.Format
+	words   kernels.Format // that the layout's config speaks of: that of scheme.as where there is one
 }
 
 // Settings says how a selection is stored.

@@ -58,7 +58,7 @@ func StoredBytes(layout string, spec kernels.Spec, rows, cols int) (int64, error
 func Together(layout string, formats []string) error {
 	stores := make([]stored, len(formats))
 	for i, f := range formats {
-		stores[i].format.Name = f
+		stores[i].words.Name = StoredFormat(layout, f)
 	}
 	return sayable(layout, stores)
 }

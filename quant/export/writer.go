@@ -54,6 +54,7 @@ type Writer struct {
 	done   []bool // shards that are whole
 	open   map[int]*shardFile
 	stored []rowSet // by matrix
+	books  map[int]uint16
 	err    error    // the first; nothing is stored after it
 	over   bool     // Close or Finish was called
 
@@ -115,14 +116,32 @@ func (w *Writer) Wanted(matrix int) bool {
 // the last rows of a shard it is finished in the background; an error of that
 // is returned by a later call. After an error nothing more is stored.
 func (w *Writer) Store(matrix, firstRow int, out *kernels.Output, global float32) error {
+	return w.StoreMade(matrix, firstRow, out, kernels.Spec{Global: global})
+}
+
+// StoreMade is Store of rows of which made says the second-level scale and, in a
+// format of two bits, the codebook that out.Codes are packed by; nothing else of it
+// is looked at.
+func (w *Writer) StoreMade(matrix, firstRow int, out *kernels.Output, made kernels.Spec) error {
 	if matrix < 0 || matrix >= len(w.plan.of) { // none where units are put
 		return fmt.Errorf("matrix %d of %d: %w", matrix, len(w.plan.of), ErrMatrix)
 	}
-	c, err := w.plan.newChunk(matrix, firstRow, out, global)
+	c, err := w.plan.newChunk(matrix, firstRow, out, made)
 	if err != nil {
 		return fmt.Errorf("export: %s: %w", w.plan.Matrices[matrix].Name, err)
 	}
+	if c.unpacked {
+		four := buffers.Get().(*[]byte)
+		defer buffers.Put(four)
+		if err := c.unpack(*four); err != nil {
+			return fmt.Errorf("export: %s: %w", w.plan.Matrices[matrix].Name, err)
+		}
+		*four = c.four
+	}
 	f, err := w.take(matrix, c.first, c.n)
+	if err == nil {
+		err = w.oneBook(matrix, c.codebook)
+	}
 	if err != nil {
 		return err
 	}
@@ -130,7 +149,7 @@ func (w *Writer) Store(matrix, firstRow int, out *kernels.Output, global float32
 	defer buffers.Put(buf)
 	for t := range w.plan.fieldsOf(matrix) {
 		data, offset := c.bytes(t, *buf)
-		if t.Field == ZeroPoints || t.Field == Global || t.Field == Shape {
+		if t.Field == ZeroPoints || t.Field == Global || t.Field == Shape || t.Field == Codebook {
 			*buf = data
 		}
 		if len(data) == 0 {
@@ -142,6 +161,19 @@ func (w *Writer) Store(matrix, firstRow int, out *kernels.Output, global float32
 		w.wrote(len(data))
 	}
 	w.add(matrix, c.n)
+	return nil
+}
+
+// oneBook wants all rows of a matrix to be of one codebook.
+func (w *Writer) oneBook(matrix int, book uint16) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if was, ok := w.books[matrix]; ok && was != book {
+		return fmt.Errorf("export: %s: rows of the codebooks %v and %v: %w", w.plan.Matrices[matrix].Name, kernels.Codebook(was), kernels.Codebook(book), ErrMatrix)
+	}
+	if book != 0 {
+		w.books[matrix] = book
+	}
 	return nil
 }
 

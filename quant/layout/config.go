@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 
 	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
@@ -31,8 +31,9 @@ const (
 	MLX               = "mlx" // named by no quant_method, but by its own key
 )
 
-// ownVersion is the version of quantscope's layout that is read.
-const ownVersion = 1
+// ownVersions are the versions of quantscope's layout that are read; the second has
+// formats of two bits.
+var ownVersions = []string{"1", "2"}
 
 // config is one description of how a checkpoint is quantized.
 type config struct {
@@ -262,8 +263,8 @@ func parseConfig(file string, raw []byte) (*config, error) {
 	}
 	switch c.method {
 	case Quantscope:
-		if v := string(q.Version); v != strconv.Itoa(ownVersion) {
-			return nil, fmt.Errorf("version %.20q of quantscope's layout: %w (known: %d)", v, kernels.ErrUnsupported, ownVersion)
+		if v := string(q.Version); !slices.Contains(ownVersions, v) {
+			return nil, fmt.Errorf("version %.20q of quantscope's layout: %w (known: %s)", v, kernels.ErrUnsupported, strings.Join(ownVersions, ", "))
 		}
 	case GPTQ, AWQ, Marlin:
 		if err := c.readWords(&q); err != nil {
@@ -271,7 +272,11 @@ func parseConfig(file string, raw []byte) (*config, error) {
 		}
 	}
 	if len(q.Targets) > 0 && c.method == Quantscope {
-		c.addTargets("quantization_config", q.Targets, &weightArgs{Bits: q.Bits, Type: "int", GroupSize: q.GroupSize})
+		w := &weightArgs{Bits: q.Bits, Type: "int", GroupSize: q.GroupSize}
+		if _, book := kernels.CodebookBase(q.Format); book {
+			w.Type = "float"
+		}
+		c.addTargets("quantization_config", q.Targets, w)
 	}
 	if err := c.addLayers(q.Layers, len(q.Groups) == 0); err != nil {
 		return nil, fmt.Errorf("quantized_layers: %w", err)

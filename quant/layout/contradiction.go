@@ -23,7 +23,7 @@ func (g *configGroup) contradiction(m *Module) string {
 	if w.Type != "" && isInt == (w.Type == "float") && !(m.Method == ModelOpt && isInt && m.format.Bits == 4) {
 		said = append(said, "type "+w.Type)
 	}
-	if w.GroupSize != nil && *w.GroupSize > 0 && m.format.Bits == 4 && m.format.Group != *w.GroupSize {
+	if w.GroupSize != nil && *w.GroupSize > 0 && (m.format.Bits == 4 || m.book.t != nil) && m.format.Group != *w.GroupSize {
 		said = append(said, fmt.Sprintf("group_size %d", *w.GroupSize))
 	}
 	if w.Symmetric != nil && isInt && m.Method != Quark && *w.Symmetric != (m.format.MinBits == 0) {

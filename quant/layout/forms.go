@@ -61,6 +61,8 @@ var forms = []form{
 	{Marlin, "int4", []need{{"B", i32}, {"s", halves}}, buildMarlin},
 	{MLX, "affine", []need{{"weight", u32}, {"scales", halves}, {"biases", halves}}, buildMLXAffine},
 	{MLX, "mxfp4, nvfp4 or mxfp8", []need{{"weight", u32}, {"scales", u8}}, buildMLXFloat},
+	{Quantscope, "code2", []need{{"weight_packed", u8}, {bookParam, u8}, {"weight_scale", e4m3}}, buildCode2},
+	{Quantscope, "code2-mxfp4", []need{{"weight_packed", u8}, {bookParam, u8}, {"weight_scale", power}}, buildCode2},
 	{Quantscope, "int4", []need{{"weight_packed", u8}, {"weight_scale", bf16}, {"weight_min", bf16}}, buildOwn},
 }
 
@@ -78,7 +80,7 @@ func knownForms() string {
 
 // marks are the parameters that only quantized modules have.
 var marks = []string{
-	"weight_packed", "weight_scale", "weight_scale_2", "weight_scale_inv", "weight_global_scale", "weight_zero_point", "weight_shape", "weight_min", "weight_g_idx", preQuantScale,
+	"weight_packed", "weight_scale", "weight_scale_2", "weight_scale_inv", "weight_global_scale", "weight_zero_point", "weight_shape", "weight_min", "weight_g_idx", bookParam, preQuantScale,
 	"qweight", "qzeros", "scales", "g_idx", "blocks", "B", "trellis",
 }
 
@@ -99,7 +101,8 @@ func recognize(g *group) (f *form, quantized bool) {
 		return nil, false
 	}
 	for i := range forms {
-		fits := true
+		// Of what has a codebook codes are indices of that, whatever else fits.
+		fits := g.params[bookParam] == nil || slices.ContainsFunc(forms[i].needs, func(n need) bool { return n.param == bookParam })
 		for _, n := range forms[i].needs {
 			t := g.params[n.param]
 			fits = fits && t != nil && slices.Contains(n.dtypes, t.DType)

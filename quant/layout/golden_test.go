@@ -384,7 +384,7 @@ func TestBrokenConfigs(t *testing.T) {
 		`{"quantization_config":{"config_groups":{"g":{"weights":{"block_structure":"big"}}}}}`,
 		`{"quantization_config":{"weight_block_size":[128,-1]}}`,
 		`{"quantization_config":{"ignore":{}}}`,
-		`{"quantization_config":{"quant_method":"quantscope","version":2,"bits":4}}`,
+		`{"quantization_config":{"quant_method":"quantscope","version":3,"bits":4}}`,
 	} {
 		ck, err := checkpoint.Open(write(t, config, []part{codes}))
 		if err != nil {

@@ -66,6 +66,7 @@ type Module struct {
 	scales  place
 	mins    place
 	global  place
+	book    place // the values that codes of two bits stand for
 	columns place // what the weights of each input are multiplied by
 	words   bool  // codes are rows of int32 words
 	zeros   bool  // mins are zero points, packed along the outputs
@@ -300,7 +301,7 @@ func (g *group) paramList() []string {
 // first where one ends another.
 var fieldParams = []string{
 	"weight_packed", "weight_global_scale", "weight_zero_point", "weight_scale_inv", "weight_scale_2", "weight_g_idx",
-	"weight_scale", "weight_shape", "weight_min", "input_global_scale", "input_scale", "input_zero_point", "output_scale",
+	"weight_scale", "weight_shape", "weight_min", bookParam, "input_global_scale", "input_scale", "input_zero_point", "output_scale",
 	"pre_quant_scale", "svdquant_lora_a", "svdquant_lora_b", "weight", "bias", "biases", "global_scale", "scale", "activation_scale", "trellis", "suh", "svh", "mcg", "mul1",
 	"qweight", "qzeros", "scales", "g_idx", "blocks", "q_scale", "k_scale", "v_scale",
 }

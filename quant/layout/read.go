@@ -23,6 +23,7 @@ type place struct {
 type Stored struct {
 	Codes, Scales, Mins []byte
 	Global              float32 // as stored; 0 where the layout has none
+	Codebook            uint16  // what codes of two bits stand for, see kernels.Spec; 0 of other formats
 
 	// Groups is the group of each input where a layout keeps that and they do not
 	// follow one another; nil elsewhere.
@@ -123,7 +124,7 @@ func (m *Module) Read(ctx context.Context, s *Stored, first, rows int) error {
 	if err := m.checkRows(first, rows); err != nil {
 		return err
 	}
-	s.Groups = nil
+	s.Groups, s.Codebook = nil, 0
 	var err error
 	if s.Columns, err = m.readColumns(ctx, s.Columns); err != nil {
 		return err
@@ -132,6 +133,9 @@ func (m *Module) Read(ctx context.Context, s *Stored, first, rows int) error {
 		return m.readPacked(ctx, s, first, rows)
 	}
 	if s.Global, err = m.Global(ctx); err != nil {
+		return err
+	}
+	if s.Codebook, err = m.Codebook(ctx); err != nil {
 		return err
 	}
 	if m.own != nil {
@@ -244,7 +248,7 @@ func (m *Module) Decode(dst []float32, s *Stored) error {
 	if m.tileR > 0 {
 		err = kernels.DequantizeFP8Tiles(dst, m.Spec.Convention, rows, m.Cols, m.tileR, m.tileC, s.Codes, s.Scales)
 	} else {
-		err = kernels.Dequantize(dst, m.Spec, rows, m.Cols, s.Codes, s.Scales, s.Mins, s.Global)
+		err = kernels.Dequantize(dst, m.SpecOf(s), rows, m.Cols, s.Codes, s.Scales, s.Mins, s.Global)
 	}
 	if err != nil {
 		return fmt.Errorf("layout: %s: %w", m.Name, err)
@@ -289,8 +293,8 @@ func (m *Module) Steps(s *Stored) []float32 {
 			v = math.Float32frombits(binary.LittleEndian.Uint32(raw))
 		}
 		switch {
-		case m.format.TensorBytes == 0:
-		case m.Method == CompressedTensors:
+		case m.format.TensorBytes == 0 || m.format.Scale == "e8m0":
+		case m.divides():
 			v /= s.Global
 		default:
 			v *= s.Global

@@ -56,6 +56,8 @@ func (m *Module) readCommon(add func(string, ...any)) {
 		if m.zeros {
 			add("zero points plus 8 in words along the outputs")
 		}
+	case m.book.t != nil:
+		add("2-bit codes, the first input in the lowest bits, each one of four values in %s (E2M1, ascending)", bookParam)
 	case m.format.Element == "e2m1":
 		add("even input in the low nibble")
 	case m.format.Element == "int4":
@@ -74,7 +76,7 @@ func (m *Module) readCommon(add func(string, ...any)) {
 	case m.format.Element == "e4m3":
 		add("scales multiply")
 	case m.global.t == nil || m.format.TensorBytes == 0:
-	case m.Method == CompressedTensors:
+	case m.divides():
 		add("the global scale divides")
 	default:
 		add("the global scale multiplies")
