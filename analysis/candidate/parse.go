@@ -21,7 +21,7 @@ import (
 var ErrSpec = errors.New("candidate")
 
 // forms are what a SPEC may be.
-const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, recipe:NAME, FILE.qscope, a folder of a checkpoint or of codes, FILE.safetensors, FILE.gguf, demo"
+const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, recipe:NAME, tier:MAP, FILE.qscope, a folder of a checkpoint or of codes, FILE.safetensors, FILE.gguf, demo"
 
 // Parse opens what a SPEC names, against the reference ref:
 //
@@ -33,6 +33,7 @@ const forms = "ref, a variant such as nvfp4+mse or int4-g128@linear, FILE.yaml, 
 //	FILE.yaml         a recipe, made on the fly
 //	[recipe:]NAME     a built-in recipe, the same way; one that is called as a variant is stands with recipe:, and so
 //	                  does one that the session follows
+//	tier:MAP          routed experts as a precision map says, which the session holds or a file
 //	FILE.qscope       the newest whole export of a session
 //	FOLDER            of a checkpoint, or of the codes that calibration of ref chose
 //	FILE.safetensors, FILE.gguf
@@ -76,6 +77,9 @@ func parse(ctx context.Context, ref *Candidate, spec string, o Options) (*Candid
 			}
 		}
 		return builtinRecipe(ref, name, o)
+	}
+	if name, ok := strings.CutPrefix(spec, tierPrefix); ok {
+		return parseTier(ref, name, o)
 	}
 	switch {
 	case spec == "":
