@@ -35,9 +35,10 @@ type shot struct {
 	q       Quantizer
 	pass    *kernels.Pass // nil where Measure does it
 	got     Measurement
-	err     error // of this tensor under this variant
-	weights int64 // that went through the pass
-	stored  bool  // what it leaves is written to the export
+	err     error  // of this tensor under this variant
+	weights int64  // that went through the pass
+	stored  bool   // what it leaves is written to the export
+	book    uint16 // codebook of the pass
 }
 
 // worker measures tensors. What it keeps from one to the next spares garbage.
@@ -214,7 +215,7 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 		if s.pass, s.err = w.e.set.Begin(spec, it.m.Element, it.m.Rows, it.m.Cols, amax); s.err != nil {
 			continue
 		}
-		passes = true
+		passes, s.book = true, spec.Codebook
 		s.stored = w.e.job.export.wants(s.q.Variant.Name, it.tensor)
 		multiple = lcm(multiple, s.pass.RowMultiple())
 	}
@@ -291,7 +292,7 @@ func (w *worker) rows(t, from, rowBytes int, data []byte) error {
 		if out == nil {
 			continue
 		}
-		if err := x.writer.Store(x.matrix(t), from, out, s.pass.Global()); err != nil {
+		if err := x.writer.StoreMade(x.matrix(t), from, out, kernels.Spec{Global: s.pass.Global(), Codebook: s.book}); err != nil {
 			return exportFailure(x, err)
 		}
 	}

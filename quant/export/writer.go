@@ -55,8 +55,8 @@ type Writer struct {
 	open   map[int]*shardFile
 	stored []rowSet // by matrix
 	books  map[int]uint16
-	err    error    // the first; nothing is stored after it
-	over   bool     // Close or Finish was called
+	err    error // the first; nothing is stored after it
+	over   bool  // Close or Finish was called
 
 	queue  chan int // shards whose matrices are all there
 	ctx    context.Context
