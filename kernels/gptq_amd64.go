@@ -6,22 +6,23 @@ func init() {
 	avx2Kernels = append(avx2Kernels, func(s *Set) {
 		s.gptq = gptqBy(8, &[gptqRules]gptqColumnsAsm{
 			gptqE2M1: gptqColumnsE2M1AVX2, gptqIntMin: gptqColumnsIntMinAVX2, gptqIntSym: gptqColumnsIntSymAVX2,
-			gptqIntZero: gptqColumnsIntZeroAVX2, gptqIntZeroBF16: gptqColumnsIntZeroBF16AVX2,
+			gptqIntZero: gptqColumnsIntZeroAVX2, gptqIntZeroBF16: gptqColumnsIntZeroBF16AVX2, gptqCodebook: gptqColumnsCodebookAVX2,
 		}, gptqMovedAVX2)
 		s.blocks.measure = blockMeasureBy(blockMeasureAVX2)
 	})
 	avx512Kernels = append(avx512Kernels, func(s *Set) {
 		s.gptq = gptqBy(16, &[gptqRules]gptqColumnsAsm{
 			gptqE2M1: gptqColumnsE2M1AVX512, gptqIntMin: gptqColumnsIntMinAVX512, gptqIntSym: gptqColumnsIntSymAVX512,
-			gptqIntZero: gptqColumnsIntZeroAVX512, gptqIntZeroBF16: gptqColumnsIntZeroBF16AVX512,
+			gptqIntZero: gptqColumnsIntZeroAVX512, gptqIntZeroBF16: gptqColumnsIntZeroBF16AVX512, gptqCodebook: gptqColumnsCodebookAVX512,
 		}, gptqMovedAVX512)
 		s.blocks.measure = blockMeasureBy(blockMeasureAVX512)
 	})
 }
 
-type gptqColumnsAsm func(count, behind int, m *float32, d *float64, params *int32, w, c, e *float32, codes *byte, steps, offsets *float32, loss *float64)
+type gptqColumnsAsm func(count, behind int, m *float32, d *float64, params *int32, w, c, e *float32, codes *byte, steps, extra *float32, loss *float64)
 
-// gptqBy are the kernels of lanes rows side by side. A rule without one, and
+// gptqBy are the kernels of lanes rows side by side; extra are offsets, or the whole of
+// a gptqBook. A rule without one, and
 // steps that a rule treats apart, are left to the definition.
 func gptqBy(lanes int, rules *[gptqRules]gptqColumnsAsm, moved func(count int, m, w, v *float32)) gptqKernels {
 	columns := func(r gptqRule, j *gptqColumns, first, last int) {
@@ -35,9 +36,12 @@ func gptqBy(lanes int, rules *[gptqRules]gptqColumnsAsm, moved func(count int, m
 		for _, p := range j.params[first:last] {
 			_, _ = j.steps[int(p)+lanes-1], j.offsets[int(p)+lanes-1]
 		}
-		at := first * lanes
+		at, extra := first*lanes, &j.offsets[0]
+		if j.book != nil {
+			extra = &j.book.limits[0][0]
+		}
 		rules[r](last-first, j.width-first-1, &j.m[first*factorBlock+first], &j.d[first], &j.params[first],
-			&j.w[at], &j.c[at], &j.e[at], &j.codes[at], &j.steps[0], &j.offsets[0], &j.loss[0])
+			&j.w[at], &j.c[at], &j.e[at], &j.codes[at], &j.steps[0], extra, &j.loss[0])
 	}
 	return gptqKernels{lanes: lanes, columns: columns, moved: func(j *gptqColumns, first, last int, v []float32) {
 		n := last - first

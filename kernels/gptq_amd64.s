@@ -19,20 +19,20 @@ TEXT ·gptqColumnsE2M1AVX2(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX      (SI), R11
-	MOVQ         steps+72(FP), R12
-	VMOVUPS      (R12)(R11*4), Y0
-	VMOVUPS      (DI), Y1
-	VMOVUPS      (R8), Y2
-	VADDPS       Y2, Y1, Y2
-	VMOVUPS      blocks7f7fffff<>+0(SB), Y3
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (R8), Y1
+	VADDPS       Y1, Y0, Y1
+	VMOVUPS      blocks7f7fffff<>+0(SB), Y2
+	VPAND        blocks7fffffff<>+0(SB), Y0, Y3
+	VPCMPGTD     Y2, Y3, Y3
 	VPAND        blocks7fffffff<>+0(SB), Y1, Y4
-	VPCMPGTD     Y3, Y4, Y4
-	VPAND        blocks7fffffff<>+0(SB), Y2, Y5
-	VPCMPGTD     Y3, Y5, Y3
-	VBLENDVPS    Y3, Y1, Y2, Y2
-	VANDNPS      Y2, Y4, Y2
-	VDIVPS       Y0, Y2, Y3
-	VPAND        blocks7fffffff<>+0(SB), Y3, Y5
+	VPCMPGTD     Y2, Y4, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VANDNPS      Y1, Y3, Y1
+	MOVQ         steps+72(FP), R12
+	VMOVUPS      (R12)(R11*4), Y2
+	VDIVPS       Y2, Y1, Y4
+	VPAND        blocks7fffffff<>+0(SB), Y4, Y5
 	VMINPS       blocks40c00000<>+0(SB), Y5, Y6
 	VPAND        blocks7f800000<>+0(SB), Y6, Y7
 	VMAXPS       blocks3f800000<>+0(SB), Y7, Y7
@@ -43,40 +43,40 @@ column:
 	VPSRLD       $0x16, Y7, Y7
 	VPADDD       Y6, Y7, Y6
 	VPADDD       blocksfffffed5<>+0(SB), Y6, Y6
-	VPAND        blocks80000000<>+0(SB), Y3, Y3
+	VPAND        blocks80000000<>+0(SB), Y4, Y4
 	VPXOR        Y7, Y7, Y7
 	VPCMPEQD     Y5, Y7, Y7
-	VPANDN       Y3, Y7, Y3
-	VPSRLD       $0x1c, Y3, Y5
+	VPANDN       Y4, Y7, Y4
+	VPSRLD       $0x1c, Y4, Y5
 	VPOR         Y6, Y5, Y5
-	VPOR         Y8, Y3, Y3
-	VMULPS       Y0, Y3, Y0
-	VPSHUFB      blocksBytes<>+0(SB), Y5, Y3
-	VEXTRACTI128 $0x01, Y3, X5
-	VPUNPCKLDQ   X5, X3, X5
+	VPOR         Y8, Y4, Y4
+	VMULPS       Y2, Y4, Y2
+	VPSHUFB      blocksBytes<>+0(SB), Y5, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPUNPCKLDQ   X5, X4, X5
 	VMOVQ        X5, (R10)
-	VSUBPS       Y0, Y1, Y1
-	VANDNPS      Y1, Y4, Y1
-	VMOVUPS      Y1, (R9)
-	VANDNPS      Y0, Y4, Y0
+	VSUBPS       Y2, Y0, Y0
+	VANDNPS      Y0, Y3, Y0
+	VMOVUPS      Y0, (R9)
+	VANDNPS      Y2, Y3, Y2
 	MOVQ         loss+88(FP), R11
 	VBROADCASTSD (BX), Y3
-	VCVTPS2PD    X2, Y4
-	VCVTPS2PD    X0, Y5
+	VCVTPS2PD    X1, Y4
+	VCVTPS2PD    X2, Y5
 	VSUBPD       Y5, Y4, Y4
 	VMULPD       Y4, Y4, Y4
 	VMOVUPD      (R11), Y5
 	VFMADD231PD  Y3, Y4, Y5
 	VMOVUPD      Y5, (R11)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
 	VEXTRACTF128 $0x01, Y2, X2
 	VCVTPS2PD    X2, Y2
-	VEXTRACTF128 $0x01, Y0, X0
-	VCVTPS2PD    X0, Y0
-	VSUBPD       Y0, Y2, Y2
-	VMULPD       Y2, Y2, Y2
-	VMOVUPD      32(R11), Y0
-	VFMADD231PD  Y3, Y2, Y0
-	VMOVUPD      Y0, 32(R11)
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y1, Y1, Y1
+	VMOVUPD      32(R11), Y2
+	VFMADD231PD  Y3, Y1, Y2
+	VMOVUPD      Y2, 32(R11)
 	ADDQ         $0x04, DX
 	ADDQ         $0x20, R8
 	MOVQ         CX, R11
@@ -86,22 +86,22 @@ column:
 	JL           spreadFew
 
 spreadLoop:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
-	VMOVUPS      32(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
+	VMOVUPS      32(R13), Y1
 	VBROADCASTSS 4(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 32(R13)
-	VMOVUPS      64(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 32(R13)
+	VMOVUPS      64(R13), Y1
 	VBROADCASTSS 8(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 64(R13)
-	VMOVUPS      96(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 64(R13)
+	VMOVUPS      96(R13), Y1
 	VBROADCASTSS 12(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 96(R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 96(R13)
 	ADDQ         $0x10, R12
 	ADDQ         $0x00000080, R13
 	SUBQ         $0x04, R11
@@ -112,10 +112,10 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
 	ADDQ         $0x04, R12
 	ADDQ         $0x00000020, R13
 	DECQ         R11
@@ -239,59 +239,59 @@ TEXT ·gptqColumnsIntMinAVX2(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX      (SI), R11
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (R8), Y1
+	VADDPS       Y1, Y0, Y1
+	VMOVUPS      blocks7f7fffff<>+0(SB), Y2
+	VPAND        blocks7fffffff<>+0(SB), Y0, Y3
+	VPCMPGTD     Y2, Y3, Y3
+	VPAND        blocks7fffffff<>+0(SB), Y1, Y4
+	VPCMPGTD     Y2, Y4, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VANDNPS      Y1, Y3, Y1
 	MOVQ         steps+72(FP), R12
-	VMOVUPS      (R12)(R11*4), Y0
+	VMOVUPS      (R12)(R11*4), Y2
 	MOVQ         offsets+80(FP), R12
-	VMOVUPS      (R12)(R11*4), Y1
-	VMOVUPS      (DI), Y2
-	VMOVUPS      (R8), Y3
-	VADDPS       Y3, Y2, Y3
-	VMOVUPS      blocks7f7fffff<>+0(SB), Y4
-	VPAND        blocks7fffffff<>+0(SB), Y2, Y5
-	VPCMPGTD     Y4, Y5, Y5
-	VPAND        blocks7fffffff<>+0(SB), Y3, Y6
-	VPCMPGTD     Y4, Y6, Y4
-	VBLENDVPS    Y4, Y2, Y3, Y3
-	VANDNPS      Y3, Y5, Y3
-	VSUBPS       Y1, Y3, Y4
-	VDIVPS       Y0, Y4, Y4
-	VMINPS       blocks41700000<>+0(SB), Y4, Y4
-	VMAXPS       blocks00000000<>+0(SB), Y4, Y4
-	VCVTPS2DQ    Y4, Y4
-	VCVTDQ2PS    Y4, Y6
-	VMULPS       Y0, Y6, Y0
-	VADDPS       Y1, Y0, Y0
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        blocks00000001<>+0(SB), Y1, Y1
-	VPADDD       blocks00007fff<>+0(SB), Y0, Y0
-	VPADDD       Y0, Y1, Y0
-	VPAND        blocksffff0000<>+0(SB), Y0, Y0
-	VPSHUFB      blocksBytes<>+0(SB), Y4, Y1
-	VEXTRACTI128 $0x01, Y1, X4
-	VPUNPCKLDQ   X4, X1, X4
-	VMOVQ        X4, (R10)
-	VSUBPS       Y0, Y2, Y1
-	VANDNPS      Y1, Y5, Y1
-	VMOVUPS      Y1, (R9)
-	VANDNPS      Y0, Y5, Y0
+	VMOVUPS      (R12)(R11*4), Y4
+	VSUBPS       Y4, Y1, Y5
+	VDIVPS       Y2, Y5, Y5
+	VMINPS       blocks41700000<>+0(SB), Y5, Y5
+	VMAXPS       blocks00000000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VCVTDQ2PS    Y5, Y6
+	VMULPS       Y2, Y6, Y2
+	VADDPS       Y4, Y2, Y2
+	VPSRLD       $0x10, Y2, Y4
+	VPAND        blocks00000001<>+0(SB), Y4, Y4
+	VPADDD       blocks00007fff<>+0(SB), Y2, Y2
+	VPADDD       Y2, Y4, Y2
+	VPAND        blocksffff0000<>+0(SB), Y2, Y2
+	VPSHUFB      blocksBytes<>+0(SB), Y5, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPUNPCKLDQ   X5, X4, X5
+	VMOVQ        X5, (R10)
+	VSUBPS       Y2, Y0, Y0
+	VANDNPS      Y0, Y3, Y0
+	VMOVUPS      Y0, (R9)
+	VANDNPS      Y2, Y3, Y2
 	MOVQ         loss+88(FP), R11
-	VBROADCASTSD (BX), Y2
-	VCVTPS2PD    X3, Y4
-	VCVTPS2PD    X0, Y5
+	VBROADCASTSD (BX), Y3
+	VCVTPS2PD    X1, Y4
+	VCVTPS2PD    X2, Y5
 	VSUBPD       Y5, Y4, Y4
 	VMULPD       Y4, Y4, Y4
 	VMOVUPD      (R11), Y5
-	VFMADD231PD  Y2, Y4, Y5
+	VFMADD231PD  Y3, Y4, Y5
 	VMOVUPD      Y5, (R11)
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTPS2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y0, X0
-	VCVTPS2PD    X0, Y0
-	VSUBPD       Y0, Y3, Y3
-	VMULPD       Y3, Y3, Y3
-	VMOVUPD      32(R11), Y0
-	VFMADD231PD  Y2, Y3, Y0
-	VMOVUPD      Y0, 32(R11)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VEXTRACTF128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y1, Y1, Y1
+	VMOVUPD      32(R11), Y2
+	VFMADD231PD  Y3, Y1, Y2
+	VMOVUPD      Y2, 32(R11)
 	ADDQ         $0x04, DX
 	ADDQ         $0x20, R8
 	MOVQ         CX, R11
@@ -301,22 +301,22 @@ column:
 	JL           spreadFew
 
 spreadLoop:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
-	VMOVUPS      32(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
+	VMOVUPS      32(R13), Y1
 	VBROADCASTSS 4(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 32(R13)
-	VMOVUPS      64(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 32(R13)
+	VMOVUPS      64(R13), Y1
 	VBROADCASTSS 8(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 64(R13)
-	VMOVUPS      96(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 64(R13)
+	VMOVUPS      96(R13), Y1
 	VBROADCASTSS 12(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 96(R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 96(R13)
 	ADDQ         $0x10, R12
 	ADDQ         $0x00000080, R13
 	SUBQ         $0x04, R11
@@ -327,10 +327,10 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
 	ADDQ         $0x04, R12
 	ADDQ         $0x00000020, R13
 	DECQ         R11
@@ -414,56 +414,56 @@ TEXT ·gptqColumnsIntSymAVX2(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX      (SI), R11
-	MOVQ         steps+72(FP), R12
-	VMOVUPS      (R12)(R11*4), Y0
-	VMOVUPS      (DI), Y1
-	VMOVUPS      (R8), Y2
-	VADDPS       Y2, Y1, Y2
-	VMOVUPS      blocks7f7fffff<>+0(SB), Y3
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (R8), Y1
+	VADDPS       Y1, Y0, Y1
+	VMOVUPS      blocks7f7fffff<>+0(SB), Y2
+	VPAND        blocks7fffffff<>+0(SB), Y0, Y3
+	VPCMPGTD     Y2, Y3, Y3
 	VPAND        blocks7fffffff<>+0(SB), Y1, Y4
-	VPCMPGTD     Y3, Y4, Y4
-	VPAND        blocks7fffffff<>+0(SB), Y2, Y5
-	VPCMPGTD     Y3, Y5, Y3
-	VBLENDVPS    Y3, Y1, Y2, Y2
-	VANDNPS      Y2, Y4, Y2
-	VDIVPS       Y0, Y2, Y3
-	VMINPS       blocks40e00000<>+0(SB), Y3, Y3
-	VMAXPS       blocksc1000000<>+0(SB), Y3, Y3
-	VCVTPS2DQ    Y3, Y3
-	VCVTDQ2PS    Y3, Y5
-	VPADDD       blocks00000008<>+0(SB), Y3, Y3
-	VMULPS       Y0, Y5, Y0
-	VPSRLD       $0x10, Y0, Y5
+	VPCMPGTD     Y2, Y4, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VANDNPS      Y1, Y3, Y1
+	MOVQ         steps+72(FP), R12
+	VMOVUPS      (R12)(R11*4), Y2
+	VDIVPS       Y2, Y1, Y4
+	VMINPS       blocks40e00000<>+0(SB), Y4, Y4
+	VMAXPS       blocksc1000000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y4, Y4
+	VCVTDQ2PS    Y4, Y5
+	VPADDD       blocks00000008<>+0(SB), Y4, Y4
+	VMULPS       Y2, Y5, Y2
+	VPSRLD       $0x10, Y2, Y5
 	VPAND        blocks00000001<>+0(SB), Y5, Y5
-	VPADDD       blocks00007fff<>+0(SB), Y0, Y0
-	VPADDD       Y0, Y5, Y0
-	VPAND        blocksffff0000<>+0(SB), Y0, Y0
-	VPSHUFB      blocksBytes<>+0(SB), Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X5
-	VPUNPCKLDQ   X5, X3, X5
+	VPADDD       blocks00007fff<>+0(SB), Y2, Y2
+	VPADDD       Y2, Y5, Y2
+	VPAND        blocksffff0000<>+0(SB), Y2, Y2
+	VPSHUFB      blocksBytes<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPUNPCKLDQ   X5, X4, X5
 	VMOVQ        X5, (R10)
-	VSUBPS       Y0, Y1, Y1
-	VANDNPS      Y1, Y4, Y1
-	VMOVUPS      Y1, (R9)
-	VANDNPS      Y0, Y4, Y0
+	VSUBPS       Y2, Y0, Y0
+	VANDNPS      Y0, Y3, Y0
+	VMOVUPS      Y0, (R9)
+	VANDNPS      Y2, Y3, Y2
 	MOVQ         loss+88(FP), R11
 	VBROADCASTSD (BX), Y3
-	VCVTPS2PD    X2, Y4
-	VCVTPS2PD    X0, Y5
+	VCVTPS2PD    X1, Y4
+	VCVTPS2PD    X2, Y5
 	VSUBPD       Y5, Y4, Y4
 	VMULPD       Y4, Y4, Y4
 	VMOVUPD      (R11), Y5
 	VFMADD231PD  Y3, Y4, Y5
 	VMOVUPD      Y5, (R11)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
 	VEXTRACTF128 $0x01, Y2, X2
 	VCVTPS2PD    X2, Y2
-	VEXTRACTF128 $0x01, Y0, X0
-	VCVTPS2PD    X0, Y0
-	VSUBPD       Y0, Y2, Y2
-	VMULPD       Y2, Y2, Y2
-	VMOVUPD      32(R11), Y0
-	VFMADD231PD  Y3, Y2, Y0
-	VMOVUPD      Y0, 32(R11)
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y1, Y1, Y1
+	VMOVUPD      32(R11), Y2
+	VFMADD231PD  Y3, Y1, Y2
+	VMOVUPD      Y2, 32(R11)
 	ADDQ         $0x04, DX
 	ADDQ         $0x20, R8
 	MOVQ         CX, R11
@@ -473,22 +473,22 @@ column:
 	JL           spreadFew
 
 spreadLoop:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
-	VMOVUPS      32(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
+	VMOVUPS      32(R13), Y1
 	VBROADCASTSS 4(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 32(R13)
-	VMOVUPS      64(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 32(R13)
+	VMOVUPS      64(R13), Y1
 	VBROADCASTSS 8(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 64(R13)
-	VMOVUPS      96(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 64(R13)
+	VMOVUPS      96(R13), Y1
 	VBROADCASTSS 12(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 96(R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 96(R13)
 	ADDQ         $0x10, R12
 	ADDQ         $0x00000080, R13
 	SUBQ         $0x04, R11
@@ -499,10 +499,10 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
 	ADDQ         $0x04, R12
 	ADDQ         $0x00000020, R13
 	DECQ         R11
@@ -566,55 +566,55 @@ TEXT ·gptqColumnsIntZeroAVX2(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX      (SI), R11
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (R8), Y1
+	VADDPS       Y1, Y0, Y1
+	VMOVUPS      blocks7f7fffff<>+0(SB), Y2
+	VPAND        blocks7fffffff<>+0(SB), Y0, Y3
+	VPCMPGTD     Y2, Y3, Y3
+	VPAND        blocks7fffffff<>+0(SB), Y1, Y4
+	VPCMPGTD     Y2, Y4, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VANDNPS      Y1, Y3, Y1
 	MOVQ         steps+72(FP), R12
-	VMOVUPS      (R12)(R11*4), Y0
+	VMOVUPS      (R12)(R11*4), Y2
 	MOVQ         offsets+80(FP), R12
-	VMOVUPS      (R12)(R11*4), Y1
-	VMOVUPS      (DI), Y2
-	VMOVUPS      (R8), Y3
-	VADDPS       Y3, Y2, Y3
-	VMOVUPS      blocks7f7fffff<>+0(SB), Y4
-	VPAND        blocks7fffffff<>+0(SB), Y2, Y5
-	VPCMPGTD     Y4, Y5, Y5
-	VPAND        blocks7fffffff<>+0(SB), Y3, Y6
-	VPCMPGTD     Y4, Y6, Y4
-	VBLENDVPS    Y4, Y2, Y3, Y3
-	VANDNPS      Y3, Y5, Y3
-	VDIVPS       Y0, Y3, Y4
-	VADDPS       Y1, Y4, Y4
-	VMINPS       blocks40e00000<>+0(SB), Y4, Y4
-	VMAXPS       blocksc1000000<>+0(SB), Y4, Y4
-	VCVTPS2DQ    Y4, Y4
-	VCVTDQ2PS    Y4, Y6
-	VPADDD       blocks00000008<>+0(SB), Y4, Y4
-	VSUBPS       Y1, Y6, Y1
-	VMULPS       Y0, Y1, Y0
-	VPSHUFB      blocksBytes<>+0(SB), Y4, Y1
-	VEXTRACTI128 $0x01, Y1, X4
-	VPUNPCKLDQ   X4, X1, X4
-	VMOVQ        X4, (R10)
-	VSUBPS       Y0, Y2, Y1
-	VANDNPS      Y1, Y5, Y1
-	VMOVUPS      Y1, (R9)
-	VANDNPS      Y0, Y5, Y0
+	VMOVUPS      (R12)(R11*4), Y4
+	VDIVPS       Y2, Y1, Y5
+	VADDPS       Y4, Y5, Y5
+	VMINPS       blocks40e00000<>+0(SB), Y5, Y5
+	VMAXPS       blocksc1000000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VCVTDQ2PS    Y5, Y6
+	VPADDD       blocks00000008<>+0(SB), Y5, Y5
+	VSUBPS       Y4, Y6, Y4
+	VMULPS       Y2, Y4, Y2
+	VPSHUFB      blocksBytes<>+0(SB), Y5, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPUNPCKLDQ   X5, X4, X5
+	VMOVQ        X5, (R10)
+	VSUBPS       Y2, Y0, Y0
+	VANDNPS      Y0, Y3, Y0
+	VMOVUPS      Y0, (R9)
+	VANDNPS      Y2, Y3, Y2
 	MOVQ         loss+88(FP), R11
-	VBROADCASTSD (BX), Y2
-	VCVTPS2PD    X3, Y4
-	VCVTPS2PD    X0, Y5
+	VBROADCASTSD (BX), Y3
+	VCVTPS2PD    X1, Y4
+	VCVTPS2PD    X2, Y5
 	VSUBPD       Y5, Y4, Y4
 	VMULPD       Y4, Y4, Y4
 	VMOVUPD      (R11), Y5
-	VFMADD231PD  Y2, Y4, Y5
+	VFMADD231PD  Y3, Y4, Y5
 	VMOVUPD      Y5, (R11)
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTPS2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y0, X0
-	VCVTPS2PD    X0, Y0
-	VSUBPD       Y0, Y3, Y3
-	VMULPD       Y3, Y3, Y3
-	VMOVUPD      32(R11), Y0
-	VFMADD231PD  Y2, Y3, Y0
-	VMOVUPD      Y0, 32(R11)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VEXTRACTF128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y1, Y1, Y1
+	VMOVUPD      32(R11), Y2
+	VFMADD231PD  Y3, Y1, Y2
+	VMOVUPD      Y2, 32(R11)
 	ADDQ         $0x04, DX
 	ADDQ         $0x20, R8
 	MOVQ         CX, R11
@@ -624,22 +624,22 @@ column:
 	JL           spreadFew
 
 spreadLoop:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
-	VMOVUPS      32(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
+	VMOVUPS      32(R13), Y1
 	VBROADCASTSS 4(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 32(R13)
-	VMOVUPS      64(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 32(R13)
+	VMOVUPS      64(R13), Y1
 	VBROADCASTSS 8(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 64(R13)
-	VMOVUPS      96(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 64(R13)
+	VMOVUPS      96(R13), Y1
 	VBROADCASTSS 12(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 96(R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 96(R13)
 	ADDQ         $0x10, R12
 	ADDQ         $0x00000080, R13
 	SUBQ         $0x04, R11
@@ -650,10 +650,10 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
 	ADDQ         $0x04, R12
 	ADDQ         $0x00000020, R13
 	DECQ         R11
@@ -687,70 +687,70 @@ TEXT ·gptqColumnsIntZeroBF16AVX2(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX      (SI), R11
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (R8), Y1
+	VADDPS       Y1, Y0, Y1
+	VMOVUPS      blocks7f7fffff<>+0(SB), Y2
+	VPAND        blocks7fffffff<>+0(SB), Y0, Y3
+	VPCMPGTD     Y2, Y3, Y3
+	VPAND        blocks7fffffff<>+0(SB), Y1, Y4
+	VPCMPGTD     Y2, Y4, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VANDNPS      Y1, Y3, Y1
 	MOVQ         steps+72(FP), R12
-	VMOVUPS      (R12)(R11*4), Y0
+	VMOVUPS      (R12)(R11*4), Y2
 	MOVQ         offsets+80(FP), R12
-	VMOVUPS      (R12)(R11*4), Y1
-	VMOVUPS      (DI), Y2
-	VMOVUPS      (R8), Y3
-	VADDPS       Y3, Y2, Y3
-	VMOVUPS      blocks7f7fffff<>+0(SB), Y4
-	VPAND        blocks7fffffff<>+0(SB), Y2, Y5
-	VPCMPGTD     Y4, Y5, Y5
-	VPAND        blocks7fffffff<>+0(SB), Y3, Y6
-	VPCMPGTD     Y4, Y6, Y4
-	VBLENDVPS    Y4, Y2, Y3, Y3
-	VANDNPS      Y3, Y5, Y3
-	VDIVPS       Y0, Y3, Y4
-	VPSRLD       $0x10, Y4, Y6
+	VMOVUPS      (R12)(R11*4), Y4
+	VDIVPS       Y2, Y1, Y5
+	VPSRLD       $0x10, Y5, Y6
 	VPAND        blocks00000001<>+0(SB), Y6, Y6
-	VPADDD       blocks00007fff<>+0(SB), Y4, Y4
-	VPADDD       Y4, Y6, Y4
-	VPAND        blocksffff0000<>+0(SB), Y4, Y4
-	VADDPS       Y1, Y4, Y4
-	VPSRLD       $0x10, Y4, Y6
+	VPADDD       blocks00007fff<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y6, Y5
+	VPAND        blocksffff0000<>+0(SB), Y5, Y5
+	VADDPS       Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
 	VPAND        blocks00000001<>+0(SB), Y6, Y6
-	VPADDD       blocks00007fff<>+0(SB), Y4, Y4
-	VPADDD       Y4, Y6, Y4
-	VPAND        blocksffff0000<>+0(SB), Y4, Y4
-	VMINPS       blocks40e00000<>+0(SB), Y4, Y4
-	VMAXPS       blocksc1000000<>+0(SB), Y4, Y4
-	VCVTPS2DQ    Y4, Y4
-	VCVTDQ2PS    Y4, Y6
-	VPADDD       blocks00000008<>+0(SB), Y4, Y4
-	VSUBPS       Y1, Y6, Y1
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        blocks00000001<>+0(SB), Y1, Y1
-	VPADDD       blocks00007fff<>+0(SB), Y0, Y0
-	VPADDD       Y0, Y1, Y0
-	VPAND        blocksffff0000<>+0(SB), Y0, Y0
-	VPSHUFB      blocksBytes<>+0(SB), Y4, Y1
-	VEXTRACTI128 $0x01, Y1, X4
-	VPUNPCKLDQ   X4, X1, X4
-	VMOVQ        X4, (R10)
-	VSUBPS       Y0, Y2, Y1
-	VANDNPS      Y1, Y5, Y1
-	VMOVUPS      Y1, (R9)
-	VANDNPS      Y0, Y5, Y0
+	VPADDD       blocks00007fff<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y6, Y5
+	VPAND        blocksffff0000<>+0(SB), Y5, Y5
+	VMINPS       blocks40e00000<>+0(SB), Y5, Y5
+	VMAXPS       blocksc1000000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VCVTDQ2PS    Y5, Y6
+	VPADDD       blocks00000008<>+0(SB), Y5, Y5
+	VSUBPS       Y4, Y6, Y4
+	VMULPS       Y2, Y4, Y2
+	VPSRLD       $0x10, Y2, Y4
+	VPAND        blocks00000001<>+0(SB), Y4, Y4
+	VPADDD       blocks00007fff<>+0(SB), Y2, Y2
+	VPADDD       Y2, Y4, Y2
+	VPAND        blocksffff0000<>+0(SB), Y2, Y2
+	VPSHUFB      blocksBytes<>+0(SB), Y5, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPUNPCKLDQ   X5, X4, X5
+	VMOVQ        X5, (R10)
+	VSUBPS       Y2, Y0, Y0
+	VANDNPS      Y0, Y3, Y0
+	VMOVUPS      Y0, (R9)
+	VANDNPS      Y2, Y3, Y2
 	MOVQ         loss+88(FP), R11
-	VBROADCASTSD (BX), Y2
-	VCVTPS2PD    X3, Y4
-	VCVTPS2PD    X0, Y5
+	VBROADCASTSD (BX), Y3
+	VCVTPS2PD    X1, Y4
+	VCVTPS2PD    X2, Y5
 	VSUBPD       Y5, Y4, Y4
 	VMULPD       Y4, Y4, Y4
 	VMOVUPD      (R11), Y5
-	VFMADD231PD  Y2, Y4, Y5
+	VFMADD231PD  Y3, Y4, Y5
 	VMOVUPD      Y5, (R11)
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTPS2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y0, X0
-	VCVTPS2PD    X0, Y0
-	VSUBPD       Y0, Y3, Y3
-	VMULPD       Y3, Y3, Y3
-	VMOVUPD      32(R11), Y0
-	VFMADD231PD  Y2, Y3, Y0
-	VMOVUPD      Y0, 32(R11)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VEXTRACTF128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y1, Y1, Y1
+	VMOVUPD      32(R11), Y2
+	VFMADD231PD  Y3, Y1, Y2
+	VMOVUPD      Y2, 32(R11)
 	ADDQ         $0x04, DX
 	ADDQ         $0x20, R8
 	MOVQ         CX, R11
@@ -760,22 +760,22 @@ column:
 	JL           spreadFew
 
 spreadLoop:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
-	VMOVUPS      32(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
+	VMOVUPS      32(R13), Y1
 	VBROADCASTSS 4(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 32(R13)
-	VMOVUPS      64(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 32(R13)
+	VMOVUPS      64(R13), Y1
 	VBROADCASTSS 8(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 64(R13)
-	VMOVUPS      96(R13), Y0
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 64(R13)
+	VMOVUPS      96(R13), Y1
 	VBROADCASTSS 12(R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, 96(R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 96(R13)
 	ADDQ         $0x10, R12
 	ADDQ         $0x00000080, R13
 	SUBQ         $0x04, R11
@@ -786,10 +786,134 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS      (R13), Y0
+	VMOVUPS      (R13), Y1
 	VBROADCASTSS (R12), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R13)
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
+	ADDQ         $0x04, R12
+	ADDQ         $0x00000020, R13
+	DECQ         R11
+	JNZ          spreadLast
+
+spreadDone:
+	DECQ CX
+	ADDQ $0x00000200, DX
+	ADDQ $0x08, BX
+	ADDQ $0x04, SI
+	ADDQ $0x20, DI
+	ADDQ $0x20, R9
+	ADDQ $0x08, R10
+	DECQ AX
+	JNZ  column
+	VZEROUPPER
+	RET
+
+// func gptqColumnsCodebookAVX2(count int, behind int, m *float32, d *float64, params *int32, w *float32, c *float32, e *float32, codes *byte, steps *float32, book *float32, loss *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gptqColumnsCodebookAVX2(SB), NOSPLIT, $0-96
+	MOVQ count+0(FP), AX
+	MOVQ behind+8(FP), CX
+	MOVQ m+16(FP), DX
+	MOVQ d+24(FP), BX
+	MOVQ params+32(FP), SI
+	MOVQ w+40(FP), DI
+	MOVQ c+48(FP), R8
+	MOVQ e+56(FP), R9
+	MOVQ codes+64(FP), R10
+
+column:
+	MOVLQSX      (SI), R11
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (R8), Y1
+	VADDPS       Y1, Y0, Y1
+	VMOVUPS      blocks7f7fffff<>+0(SB), Y2
+	VPAND        blocks7fffffff<>+0(SB), Y0, Y3
+	VPCMPGTD     Y2, Y3, Y3
+	VPAND        blocks7fffffff<>+0(SB), Y1, Y4
+	VPCMPGTD     Y2, Y4, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VANDNPS      Y1, Y3, Y1
+	MOVQ         steps+72(FP), R12
+	VMOVUPS      (R12)(R11*4), Y2
+	VDIVPS       Y2, Y1, Y4
+	MOVQ         book+80(FP), R12
+	VMOVUPS      192(R12), Y6
+	VPXOR        Y5, Y5, Y5
+	VCMPPS       $0x1e, (R12), Y4, Y7
+	VBLENDVPS    Y7, 256(R12), Y6, Y6
+	VPSUBD       Y7, Y5, Y5
+	VCMPPS       $0x1e, 64(R12), Y4, Y7
+	VBLENDVPS    Y7, 320(R12), Y6, Y6
+	VPSUBD       Y7, Y5, Y5
+	VCMPPS       $0x1e, 128(R12), Y4, Y4
+	VBLENDVPS    Y4, 384(R12), Y6, Y6
+	VPSUBD       Y4, Y5, Y5
+	VMULPS       Y2, Y6, Y2
+	VPSHUFB      blocksBytes<>+0(SB), Y5, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPUNPCKLDQ   X5, X4, X5
+	VMOVQ        X5, (R10)
+	VSUBPS       Y2, Y0, Y0
+	VANDNPS      Y0, Y3, Y0
+	VMOVUPS      Y0, (R9)
+	VANDNPS      Y2, Y3, Y2
+	MOVQ         loss+88(FP), R11
+	VBROADCASTSD (BX), Y3
+	VCVTPS2PD    X1, Y4
+	VCVTPS2PD    X2, Y5
+	VSUBPD       Y5, Y4, Y4
+	VMULPD       Y4, Y4, Y4
+	VMOVUPD      (R11), Y5
+	VFMADD231PD  Y3, Y4, Y5
+	VMOVUPD      Y5, (R11)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VEXTRACTF128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y1, Y1, Y1
+	VMOVUPD      32(R11), Y2
+	VFMADD231PD  Y3, Y1, Y2
+	VMOVUPD      Y2, 32(R11)
+	ADDQ         $0x04, DX
+	ADDQ         $0x20, R8
+	MOVQ         CX, R11
+	MOVQ         DX, R12
+	MOVQ         R8, R13
+	SUBQ         $0x04, R11
+	JL           spreadFew
+
+spreadLoop:
+	VMOVUPS      (R13), Y1
+	VBROADCASTSS (R12), Y2
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
+	VMOVUPS      32(R13), Y1
+	VBROADCASTSS 4(R12), Y2
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 32(R13)
+	VMOVUPS      64(R13), Y1
+	VBROADCASTSS 8(R12), Y2
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 64(R13)
+	VMOVUPS      96(R13), Y1
+	VBROADCASTSS 12(R12), Y2
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, 96(R13)
+	ADDQ         $0x10, R12
+	ADDQ         $0x00000080, R13
+	SUBQ         $0x04, R11
+	JGE          spreadLoop
+
+spreadFew:
+	ADDQ $0x04, R11
+	JZ   spreadDone
+
+spreadLast:
+	VMOVUPS      (R13), Y1
+	VBROADCASTSS (R12), Y2
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (R13)
 	ADDQ         $0x04, R12
 	ADDQ         $0x00000020, R13
 	DECQ         R11
@@ -1005,19 +1129,19 @@ TEXT ·gptqColumnsE2M1AVX512(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX       (SI), R11
+	VMOVUPS       (DI), Z8
+	VMOVUPS       (R8), Z9
+	VADDPS        Z9, Z8, Z9
+	VPANDD        Z0, Z8, Z10
+	VPCMPUD       $0x02, Z1, Z10, K1
+	VPANDD        Z0, Z9, Z10
+	VPCMPUD       $0x02, Z1, Z10, K2
+	VMOVAPS       Z8, Z10
+	VMOVAPS       Z9, K2, Z10
+	VMOVAPS.Z     Z10, K1, Z9
 	MOVQ          steps+72(FP), R12
-	VMOVUPS       (R12)(R11*4), Z8
-	VMOVUPS       (DI), Z9
-	VMOVUPS       (R8), Z10
-	VADDPS        Z10, Z9, Z10
-	VPANDD        Z0, Z9, Z11
-	VPCMPUD       $0x02, Z1, Z11, K1
-	VPANDD        Z0, Z10, Z11
-	VPCMPUD       $0x02, Z1, Z11, K2
-	VMOVAPS       Z9, Z11
-	VMOVAPS       Z10, K2, Z11
-	VMOVAPS.Z     Z11, K1, Z10
-	VDIVPS        Z8, Z10, Z11
+	VMOVUPS       (R12)(R11*4), Z10
+	VDIVPS        Z10, Z9, Z11
 	VPANDD        Z0, Z11, Z12
 	VMINPS        Z2, Z12, Z13
 	VPANDD        Z4, Z13, Z14
@@ -1035,30 +1159,30 @@ column:
 	VPSRLD        $0x1c, Z11, Z12
 	VPORD         Z13, Z12, Z12
 	VPORD         Z15, Z11, Z11
-	VMULPS        Z8, Z11, Z8
+	VMULPS        Z10, Z11, Z10
 	VPMOVDB       Z12, (R10)
-	VSUBPS        Z8, Z9, Z9
-	VMOVAPS.Z     Z9, K1, Z9
-	VMOVUPS       Z9, (R9)
+	VSUBPS        Z10, Z8, Z8
 	VMOVAPS.Z     Z8, K1, Z8
+	VMOVUPS       Z8, (R9)
+	VMOVAPS.Z     Z10, K1, Z10
 	MOVQ          loss+88(FP), R11
 	VBROADCASTSD  (BX), Z11
-	VCVTPS2PD     Y10, Z12
-	VCVTPS2PD     Y8, Z13
+	VCVTPS2PD     Y9, Z12
+	VCVTPS2PD     Y10, Z13
 	VSUBPD        Z13, Z12, Z12
 	VMULPD        Z12, Z12, Z12
 	VMOVUPD       (R11), Z13
 	VFMADD231PD   Z11, Z12, Z13
 	VMOVUPD       Z13, (R11)
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTPS2PD     Y9, Z9
 	VEXTRACTF64X4 $0x01, Z10, Y10
 	VCVTPS2PD     Y10, Z10
-	VEXTRACTF64X4 $0x01, Z8, Y8
-	VCVTPS2PD     Y8, Z8
-	VSUBPD        Z8, Z10, Z10
-	VMULPD        Z10, Z10, Z10
-	VMOVUPD       64(R11), Z8
-	VFMADD231PD   Z11, Z10, Z8
-	VMOVUPD       Z8, 64(R11)
+	VSUBPD        Z10, Z9, Z9
+	VMULPD        Z9, Z9, Z9
+	VMOVUPD       64(R11), Z10
+	VFMADD231PD   Z11, Z9, Z10
+	VMOVUPD       Z10, 64(R11)
 	ADDQ          $0x04, DX
 	ADDQ          $0x40, R8
 	MOVQ          CX, R11
@@ -1068,18 +1192,18 @@ column:
 	JL            spreadFew
 
 spreadLoop:
-	VMOVUPS          (R13), Z8
-	VFMADD231PS.BCST (R12), Z9, Z8
-	VMOVUPS          Z8, (R13)
-	VMOVUPS          64(R13), Z8
-	VFMADD231PS.BCST 4(R12), Z9, Z8
-	VMOVUPS          Z8, 64(R13)
-	VMOVUPS          128(R13), Z8
-	VFMADD231PS.BCST 8(R12), Z9, Z8
-	VMOVUPS          Z8, 128(R13)
-	VMOVUPS          192(R13), Z8
-	VFMADD231PS.BCST 12(R12), Z9, Z8
-	VMOVUPS          Z8, 192(R13)
+	VMOVUPS          (R13), Z9
+	VFMADD231PS.BCST (R12), Z8, Z9
+	VMOVUPS          Z9, (R13)
+	VMOVUPS          64(R13), Z9
+	VFMADD231PS.BCST 4(R12), Z8, Z9
+	VMOVUPS          Z9, 64(R13)
+	VMOVUPS          128(R13), Z9
+	VFMADD231PS.BCST 8(R12), Z8, Z9
+	VMOVUPS          Z9, 128(R13)
+	VMOVUPS          192(R13), Z9
+	VFMADD231PS.BCST 12(R12), Z8, Z9
+	VMOVUPS          Z9, 192(R13)
 	ADDQ             $0x10, R12
 	ADDQ             $0x00000100, R13
 	SUBQ             $0x04, R11
@@ -1090,9 +1214,9 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS          (R13), Z8
-	VFMADD231PS.BCST (R12), Z9, Z8
-	VMOVUPS          Z8, (R13)
+	VMOVUPS          (R13), Z9
+	VFMADD231PS.BCST (R12), Z8, Z9
+	VMOVUPS          Z9, (R13)
 	ADDQ             $0x04, R12
 	ADDQ             $0x00000040, R13
 	DECQ             R11
@@ -1140,56 +1264,56 @@ TEXT ·gptqColumnsIntMinAVX512(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX       (SI), R11
+	VMOVUPS       (DI), Z7
+	VMOVUPS       (R8), Z8
+	VADDPS        Z8, Z7, Z8
+	VPANDD        Z0, Z7, Z9
+	VPCMPUD       $0x02, Z1, Z9, K1
+	VPANDD        Z0, Z8, Z9
+	VPCMPUD       $0x02, Z1, Z9, K2
+	VMOVAPS       Z7, Z9
+	VMOVAPS       Z8, K2, Z9
+	VMOVAPS.Z     Z9, K1, Z8
 	MOVQ          steps+72(FP), R12
-	VMOVUPS       (R12)(R11*4), Z7
+	VMOVUPS       (R12)(R11*4), Z9
 	MOVQ          offsets+80(FP), R12
-	VMOVUPS       (R12)(R11*4), Z8
-	VMOVUPS       (DI), Z9
-	VMOVUPS       (R8), Z10
-	VADDPS        Z10, Z9, Z10
-	VPANDD        Z0, Z9, Z11
-	VPCMPUD       $0x02, Z1, Z11, K1
-	VPANDD        Z0, Z10, Z11
-	VPCMPUD       $0x02, Z1, Z11, K2
-	VMOVAPS       Z9, Z11
-	VMOVAPS       Z10, K2, Z11
-	VMOVAPS.Z     Z11, K1, Z10
-	VSUBPS        Z8, Z10, Z11
-	VDIVPS        Z7, Z11, Z11
+	VMOVUPS       (R12)(R11*4), Z10
+	VSUBPS        Z10, Z8, Z11
+	VDIVPS        Z9, Z11, Z11
 	VMINPS        Z6, Z11, Z11
 	VMAXPS        Z5, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
 	VCVTDQ2PS     Z11, Z12
-	VMULPS        Z7, Z12, Z7
-	VADDPS        Z8, Z7, Z7
-	VPSRLD        $0x10, Z7, Z8
-	VPANDD        Z2, Z8, Z8
-	VPADDD        Z3, Z7, Z7
-	VPADDD        Z7, Z8, Z7
-	VPANDD        Z4, Z7, Z7
+	VMULPS        Z9, Z12, Z9
+	VADDPS        Z10, Z9, Z9
+	VPSRLD        $0x10, Z9, Z10
+	VPANDD        Z2, Z10, Z10
+	VPADDD        Z3, Z9, Z9
+	VPADDD        Z9, Z10, Z9
+	VPANDD        Z4, Z9, Z9
 	VPMOVDB       Z11, (R10)
-	VSUBPS        Z7, Z9, Z8
-	VMOVAPS.Z     Z8, K1, Z8
-	VMOVUPS       Z8, (R9)
+	VSUBPS        Z9, Z7, Z7
 	VMOVAPS.Z     Z7, K1, Z7
+	VMOVUPS       Z7, (R9)
+	VMOVAPS.Z     Z9, K1, Z9
 	MOVQ          loss+88(FP), R11
-	VBROADCASTSD  (BX), Z9
-	VCVTPS2PD     Y10, Z11
-	VCVTPS2PD     Y7, Z12
+	VBROADCASTSD  (BX), Z10
+	VCVTPS2PD     Y8, Z11
+	VCVTPS2PD     Y9, Z12
 	VSUBPD        Z12, Z11, Z11
 	VMULPD        Z11, Z11, Z11
 	VMOVUPD       (R11), Z12
-	VFMADD231PD   Z9, Z11, Z12
+	VFMADD231PD   Z10, Z11, Z12
 	VMOVUPD       Z12, (R11)
-	VEXTRACTF64X4 $0x01, Z10, Y10
-	VCVTPS2PD     Y10, Z10
-	VEXTRACTF64X4 $0x01, Z7, Y7
-	VCVTPS2PD     Y7, Z7
-	VSUBPD        Z7, Z10, Z10
-	VMULPD        Z10, Z10, Z10
-	VMOVUPD       64(R11), Z7
-	VFMADD231PD   Z9, Z10, Z7
-	VMOVUPD       Z7, 64(R11)
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z9, Z8, Z8
+	VMULPD        Z8, Z8, Z8
+	VMOVUPD       64(R11), Z9
+	VFMADD231PD   Z10, Z8, Z9
+	VMOVUPD       Z9, 64(R11)
 	ADDQ          $0x04, DX
 	ADDQ          $0x40, R8
 	MOVQ          CX, R11
@@ -1199,18 +1323,18 @@ column:
 	JL            spreadFew
 
 spreadLoop:
-	VMOVUPS          (R13), Z7
-	VFMADD231PS.BCST (R12), Z8, Z7
-	VMOVUPS          Z7, (R13)
-	VMOVUPS          64(R13), Z7
-	VFMADD231PS.BCST 4(R12), Z8, Z7
-	VMOVUPS          Z7, 64(R13)
-	VMOVUPS          128(R13), Z7
-	VFMADD231PS.BCST 8(R12), Z8, Z7
-	VMOVUPS          Z7, 128(R13)
-	VMOVUPS          192(R13), Z7
-	VFMADD231PS.BCST 12(R12), Z8, Z7
-	VMOVUPS          Z7, 192(R13)
+	VMOVUPS          (R13), Z8
+	VFMADD231PS.BCST (R12), Z7, Z8
+	VMOVUPS          Z8, (R13)
+	VMOVUPS          64(R13), Z8
+	VFMADD231PS.BCST 4(R12), Z7, Z8
+	VMOVUPS          Z8, 64(R13)
+	VMOVUPS          128(R13), Z8
+	VFMADD231PS.BCST 8(R12), Z7, Z8
+	VMOVUPS          Z8, 128(R13)
+	VMOVUPS          192(R13), Z8
+	VFMADD231PS.BCST 12(R12), Z7, Z8
+	VMOVUPS          Z8, 192(R13)
 	ADDQ             $0x10, R12
 	ADDQ             $0x00000100, R13
 	SUBQ             $0x04, R11
@@ -1221,9 +1345,9 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS          (R13), Z7
-	VFMADD231PS.BCST (R12), Z8, Z7
-	VMOVUPS          Z7, (R13)
+	VMOVUPS          (R13), Z8
+	VFMADD231PS.BCST (R12), Z7, Z8
+	VMOVUPS          Z8, (R13)
 	ADDQ             $0x04, R12
 	ADDQ             $0x00000040, R13
 	DECQ             R11
@@ -1273,53 +1397,53 @@ TEXT ·gptqColumnsIntSymAVX512(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX       (SI), R11
+	VMOVUPS       (DI), Z8
+	VMOVUPS       (R8), Z9
+	VADDPS        Z9, Z8, Z9
+	VPANDD        Z0, Z8, Z10
+	VPCMPUD       $0x02, Z1, Z10, K1
+	VPANDD        Z0, Z9, Z10
+	VPCMPUD       $0x02, Z1, Z10, K2
+	VMOVAPS       Z8, Z10
+	VMOVAPS       Z9, K2, Z10
+	VMOVAPS.Z     Z10, K1, Z9
 	MOVQ          steps+72(FP), R12
-	VMOVUPS       (R12)(R11*4), Z8
-	VMOVUPS       (DI), Z9
-	VMOVUPS       (R8), Z10
-	VADDPS        Z10, Z9, Z10
-	VPANDD        Z0, Z9, Z11
-	VPCMPUD       $0x02, Z1, Z11, K1
-	VPANDD        Z0, Z10, Z11
-	VPCMPUD       $0x02, Z1, Z11, K2
-	VMOVAPS       Z9, Z11
-	VMOVAPS       Z10, K2, Z11
-	VMOVAPS.Z     Z11, K1, Z10
-	VDIVPS        Z8, Z10, Z11
+	VMOVUPS       (R12)(R11*4), Z10
+	VDIVPS        Z10, Z9, Z11
 	VMINPS        Z6, Z11, Z11
 	VMAXPS        Z5, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
 	VCVTDQ2PS     Z11, Z12
 	VPADDD        Z7, Z11, Z11
-	VMULPS        Z8, Z12, Z8
-	VPSRLD        $0x10, Z8, Z12
+	VMULPS        Z10, Z12, Z10
+	VPSRLD        $0x10, Z10, Z12
 	VPANDD        Z2, Z12, Z12
-	VPADDD        Z3, Z8, Z8
-	VPADDD        Z8, Z12, Z8
-	VPANDD        Z4, Z8, Z8
+	VPADDD        Z3, Z10, Z10
+	VPADDD        Z10, Z12, Z10
+	VPANDD        Z4, Z10, Z10
 	VPMOVDB       Z11, (R10)
-	VSUBPS        Z8, Z9, Z9
-	VMOVAPS.Z     Z9, K1, Z9
-	VMOVUPS       Z9, (R9)
+	VSUBPS        Z10, Z8, Z8
 	VMOVAPS.Z     Z8, K1, Z8
+	VMOVUPS       Z8, (R9)
+	VMOVAPS.Z     Z10, K1, Z10
 	MOVQ          loss+88(FP), R11
 	VBROADCASTSD  (BX), Z11
-	VCVTPS2PD     Y10, Z12
-	VCVTPS2PD     Y8, Z13
+	VCVTPS2PD     Y9, Z12
+	VCVTPS2PD     Y10, Z13
 	VSUBPD        Z13, Z12, Z12
 	VMULPD        Z12, Z12, Z12
 	VMOVUPD       (R11), Z13
 	VFMADD231PD   Z11, Z12, Z13
 	VMOVUPD       Z13, (R11)
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTPS2PD     Y9, Z9
 	VEXTRACTF64X4 $0x01, Z10, Y10
 	VCVTPS2PD     Y10, Z10
-	VEXTRACTF64X4 $0x01, Z8, Y8
-	VCVTPS2PD     Y8, Z8
-	VSUBPD        Z8, Z10, Z10
-	VMULPD        Z10, Z10, Z10
-	VMOVUPD       64(R11), Z8
-	VFMADD231PD   Z11, Z10, Z8
-	VMOVUPD       Z8, 64(R11)
+	VSUBPD        Z10, Z9, Z9
+	VMULPD        Z9, Z9, Z9
+	VMOVUPD       64(R11), Z10
+	VFMADD231PD   Z11, Z9, Z10
+	VMOVUPD       Z10, 64(R11)
 	ADDQ          $0x04, DX
 	ADDQ          $0x40, R8
 	MOVQ          CX, R11
@@ -1329,18 +1453,18 @@ column:
 	JL            spreadFew
 
 spreadLoop:
-	VMOVUPS          (R13), Z8
-	VFMADD231PS.BCST (R12), Z9, Z8
-	VMOVUPS          Z8, (R13)
-	VMOVUPS          64(R13), Z8
-	VFMADD231PS.BCST 4(R12), Z9, Z8
-	VMOVUPS          Z8, 64(R13)
-	VMOVUPS          128(R13), Z8
-	VFMADD231PS.BCST 8(R12), Z9, Z8
-	VMOVUPS          Z8, 128(R13)
-	VMOVUPS          192(R13), Z8
-	VFMADD231PS.BCST 12(R12), Z9, Z8
-	VMOVUPS          Z8, 192(R13)
+	VMOVUPS          (R13), Z9
+	VFMADD231PS.BCST (R12), Z8, Z9
+	VMOVUPS          Z9, (R13)
+	VMOVUPS          64(R13), Z9
+	VFMADD231PS.BCST 4(R12), Z8, Z9
+	VMOVUPS          Z9, 64(R13)
+	VMOVUPS          128(R13), Z9
+	VFMADD231PS.BCST 8(R12), Z8, Z9
+	VMOVUPS          Z9, 128(R13)
+	VMOVUPS          192(R13), Z9
+	VFMADD231PS.BCST 12(R12), Z8, Z9
+	VMOVUPS          Z9, 192(R13)
 	ADDQ             $0x10, R12
 	ADDQ             $0x00000100, R13
 	SUBQ             $0x04, R11
@@ -1351,9 +1475,9 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS          (R13), Z8
-	VFMADD231PS.BCST (R12), Z9, Z8
-	VMOVUPS          Z8, (R13)
+	VMOVUPS          (R13), Z9
+	VFMADD231PS.BCST (R12), Z8, Z9
+	VMOVUPS          Z9, (R13)
 	ADDQ             $0x04, R12
 	ADDQ             $0x00000040, R13
 	DECQ             R11
@@ -1397,52 +1521,52 @@ TEXT ·gptqColumnsIntZeroAVX512(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX       (SI), R11
+	VMOVUPS       (DI), Z5
+	VMOVUPS       (R8), Z6
+	VADDPS        Z6, Z5, Z6
+	VPANDD        Z0, Z5, Z7
+	VPCMPUD       $0x02, Z1, Z7, K1
+	VPANDD        Z0, Z6, Z7
+	VPCMPUD       $0x02, Z1, Z7, K2
+	VMOVAPS       Z5, Z7
+	VMOVAPS       Z6, K2, Z7
+	VMOVAPS.Z     Z7, K1, Z6
 	MOVQ          steps+72(FP), R12
-	VMOVUPS       (R12)(R11*4), Z5
+	VMOVUPS       (R12)(R11*4), Z7
 	MOVQ          offsets+80(FP), R12
-	VMOVUPS       (R12)(R11*4), Z6
-	VMOVUPS       (DI), Z7
-	VMOVUPS       (R8), Z8
-	VADDPS        Z8, Z7, Z8
-	VPANDD        Z0, Z7, Z9
-	VPCMPUD       $0x02, Z1, Z9, K1
-	VPANDD        Z0, Z8, Z9
-	VPCMPUD       $0x02, Z1, Z9, K2
-	VMOVAPS       Z7, Z9
-	VMOVAPS       Z8, K2, Z9
-	VMOVAPS.Z     Z9, K1, Z8
-	VDIVPS        Z5, Z8, Z9
-	VADDPS        Z6, Z9, Z9
+	VMOVUPS       (R12)(R11*4), Z8
+	VDIVPS        Z7, Z6, Z9
+	VADDPS        Z8, Z9, Z9
 	VMINPS        Z3, Z9, Z9
 	VMAXPS        Z2, Z9, Z9
 	VCVTPS2DQ     Z9, Z9
 	VCVTDQ2PS     Z9, Z10
 	VPADDD        Z4, Z9, Z9
-	VSUBPS        Z6, Z10, Z6
-	VMULPS        Z5, Z6, Z5
+	VSUBPS        Z8, Z10, Z8
+	VMULPS        Z7, Z8, Z7
 	VPMOVDB       Z9, (R10)
-	VSUBPS        Z5, Z7, Z6
-	VMOVAPS.Z     Z6, K1, Z6
-	VMOVUPS       Z6, (R9)
+	VSUBPS        Z7, Z5, Z5
 	VMOVAPS.Z     Z5, K1, Z5
+	VMOVUPS       Z5, (R9)
+	VMOVAPS.Z     Z7, K1, Z7
 	MOVQ          loss+88(FP), R11
-	VBROADCASTSD  (BX), Z7
-	VCVTPS2PD     Y8, Z9
-	VCVTPS2PD     Y5, Z10
+	VBROADCASTSD  (BX), Z8
+	VCVTPS2PD     Y6, Z9
+	VCVTPS2PD     Y7, Z10
 	VSUBPD        Z10, Z9, Z9
 	VMULPD        Z9, Z9, Z9
 	VMOVUPD       (R11), Z10
-	VFMADD231PD   Z7, Z9, Z10
+	VFMADD231PD   Z8, Z9, Z10
 	VMOVUPD       Z10, (R11)
-	VEXTRACTF64X4 $0x01, Z8, Y8
-	VCVTPS2PD     Y8, Z8
-	VEXTRACTF64X4 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z5, Z8, Z8
-	VMULPD        Z8, Z8, Z8
-	VMOVUPD       64(R11), Z5
-	VFMADD231PD   Z7, Z8, Z5
-	VMOVUPD       Z5, 64(R11)
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VCVTPS2PD     Y7, Z7
+	VSUBPD        Z7, Z6, Z6
+	VMULPD        Z6, Z6, Z6
+	VMOVUPD       64(R11), Z7
+	VFMADD231PD   Z8, Z6, Z7
+	VMOVUPD       Z7, 64(R11)
 	ADDQ          $0x04, DX
 	ADDQ          $0x40, R8
 	MOVQ          CX, R11
@@ -1452,18 +1576,18 @@ column:
 	JL            spreadFew
 
 spreadLoop:
-	VMOVUPS          (R13), Z5
-	VFMADD231PS.BCST (R12), Z6, Z5
-	VMOVUPS          Z5, (R13)
-	VMOVUPS          64(R13), Z5
-	VFMADD231PS.BCST 4(R12), Z6, Z5
-	VMOVUPS          Z5, 64(R13)
-	VMOVUPS          128(R13), Z5
-	VFMADD231PS.BCST 8(R12), Z6, Z5
-	VMOVUPS          Z5, 128(R13)
-	VMOVUPS          192(R13), Z5
-	VFMADD231PS.BCST 12(R12), Z6, Z5
-	VMOVUPS          Z5, 192(R13)
+	VMOVUPS          (R13), Z6
+	VFMADD231PS.BCST (R12), Z5, Z6
+	VMOVUPS          Z6, (R13)
+	VMOVUPS          64(R13), Z6
+	VFMADD231PS.BCST 4(R12), Z5, Z6
+	VMOVUPS          Z6, 64(R13)
+	VMOVUPS          128(R13), Z6
+	VFMADD231PS.BCST 8(R12), Z5, Z6
+	VMOVUPS          Z6, 128(R13)
+	VMOVUPS          192(R13), Z6
+	VFMADD231PS.BCST 12(R12), Z5, Z6
+	VMOVUPS          Z6, 192(R13)
 	ADDQ             $0x10, R12
 	ADDQ             $0x00000100, R13
 	SUBQ             $0x04, R11
@@ -1474,9 +1598,9 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS          (R13), Z5
-	VFMADD231PS.BCST (R12), Z6, Z5
-	VMOVUPS          Z5, (R13)
+	VMOVUPS          (R13), Z6
+	VFMADD231PS.BCST (R12), Z5, Z6
+	VMOVUPS          Z6, (R13)
 	ADDQ             $0x04, R12
 	ADDQ             $0x00000040, R13
 	DECQ             R11
@@ -1526,27 +1650,27 @@ TEXT ·gptqColumnsIntZeroBF16AVX512(SB), NOSPLIT, $0-96
 
 column:
 	MOVLQSX       (SI), R11
+	VMOVUPS       (DI), Z8
+	VMOVUPS       (R8), Z9
+	VADDPS        Z9, Z8, Z9
+	VPANDD        Z0, Z8, Z10
+	VPCMPUD       $0x02, Z1, Z10, K1
+	VPANDD        Z0, Z9, Z10
+	VPCMPUD       $0x02, Z1, Z10, K2
+	VMOVAPS       Z8, Z10
+	VMOVAPS       Z9, K2, Z10
+	VMOVAPS.Z     Z10, K1, Z9
 	MOVQ          steps+72(FP), R12
-	VMOVUPS       (R12)(R11*4), Z8
+	VMOVUPS       (R12)(R11*4), Z10
 	MOVQ          offsets+80(FP), R12
-	VMOVUPS       (R12)(R11*4), Z9
-	VMOVUPS       (DI), Z10
-	VMOVUPS       (R8), Z11
-	VADDPS        Z11, Z10, Z11
-	VPANDD        Z0, Z10, Z12
-	VPCMPUD       $0x02, Z1, Z12, K1
-	VPANDD        Z0, Z11, Z12
-	VPCMPUD       $0x02, Z1, Z12, K2
-	VMOVAPS       Z10, Z12
-	VMOVAPS       Z11, K2, Z12
-	VMOVAPS.Z     Z12, K1, Z11
-	VDIVPS        Z8, Z11, Z12
+	VMOVUPS       (R12)(R11*4), Z11
+	VDIVPS        Z10, Z9, Z12
 	VPSRLD        $0x10, Z12, Z13
 	VPANDD        Z2, Z13, Z13
 	VPADDD        Z3, Z12, Z12
 	VPADDD        Z12, Z13, Z12
 	VPANDD        Z4, Z12, Z12
-	VADDPS        Z9, Z12, Z12
+	VADDPS        Z11, Z12, Z12
 	VPSRLD        $0x10, Z12, Z13
 	VPANDD        Z2, Z13, Z13
 	VPADDD        Z3, Z12, Z12
@@ -1557,36 +1681,36 @@ column:
 	VCVTPS2DQ     Z12, Z12
 	VCVTDQ2PS     Z12, Z13
 	VPADDD        Z7, Z12, Z12
-	VSUBPS        Z9, Z13, Z9
-	VMULPS        Z8, Z9, Z8
-	VPSRLD        $0x10, Z8, Z9
-	VPANDD        Z2, Z9, Z9
-	VPADDD        Z3, Z8, Z8
-	VPADDD        Z8, Z9, Z8
-	VPANDD        Z4, Z8, Z8
+	VSUBPS        Z11, Z13, Z11
+	VMULPS        Z10, Z11, Z10
+	VPSRLD        $0x10, Z10, Z11
+	VPANDD        Z2, Z11, Z11
+	VPADDD        Z3, Z10, Z10
+	VPADDD        Z10, Z11, Z10
+	VPANDD        Z4, Z10, Z10
 	VPMOVDB       Z12, (R10)
-	VSUBPS        Z8, Z10, Z9
-	VMOVAPS.Z     Z9, K1, Z9
-	VMOVUPS       Z9, (R9)
+	VSUBPS        Z10, Z8, Z8
 	VMOVAPS.Z     Z8, K1, Z8
+	VMOVUPS       Z8, (R9)
+	VMOVAPS.Z     Z10, K1, Z10
 	MOVQ          loss+88(FP), R11
-	VBROADCASTSD  (BX), Z10
-	VCVTPS2PD     Y11, Z12
-	VCVTPS2PD     Y8, Z13
+	VBROADCASTSD  (BX), Z11
+	VCVTPS2PD     Y9, Z12
+	VCVTPS2PD     Y10, Z13
 	VSUBPD        Z13, Z12, Z12
 	VMULPD        Z12, Z12, Z12
 	VMOVUPD       (R11), Z13
-	VFMADD231PD   Z10, Z12, Z13
+	VFMADD231PD   Z11, Z12, Z13
 	VMOVUPD       Z13, (R11)
-	VEXTRACTF64X4 $0x01, Z11, Y11
-	VCVTPS2PD     Y11, Z11
-	VEXTRACTF64X4 $0x01, Z8, Y8
-	VCVTPS2PD     Y8, Z8
-	VSUBPD        Z8, Z11, Z11
-	VMULPD        Z11, Z11, Z11
-	VMOVUPD       64(R11), Z8
-	VFMADD231PD   Z10, Z11, Z8
-	VMOVUPD       Z8, 64(R11)
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTPS2PD     Y9, Z9
+	VEXTRACTF64X4 $0x01, Z10, Y10
+	VCVTPS2PD     Y10, Z10
+	VSUBPD        Z10, Z9, Z9
+	VMULPD        Z9, Z9, Z9
+	VMOVUPD       64(R11), Z10
+	VFMADD231PD   Z11, Z9, Z10
+	VMOVUPD       Z10, 64(R11)
 	ADDQ          $0x04, DX
 	ADDQ          $0x40, R8
 	MOVQ          CX, R11
@@ -1596,18 +1720,18 @@ column:
 	JL            spreadFew
 
 spreadLoop:
-	VMOVUPS          (R13), Z8
-	VFMADD231PS.BCST (R12), Z9, Z8
-	VMOVUPS          Z8, (R13)
-	VMOVUPS          64(R13), Z8
-	VFMADD231PS.BCST 4(R12), Z9, Z8
-	VMOVUPS          Z8, 64(R13)
-	VMOVUPS          128(R13), Z8
-	VFMADD231PS.BCST 8(R12), Z9, Z8
-	VMOVUPS          Z8, 128(R13)
-	VMOVUPS          192(R13), Z8
-	VFMADD231PS.BCST 12(R12), Z9, Z8
-	VMOVUPS          Z8, 192(R13)
+	VMOVUPS          (R13), Z9
+	VFMADD231PS.BCST (R12), Z8, Z9
+	VMOVUPS          Z9, (R13)
+	VMOVUPS          64(R13), Z9
+	VFMADD231PS.BCST 4(R12), Z8, Z9
+	VMOVUPS          Z9, 64(R13)
+	VMOVUPS          128(R13), Z9
+	VFMADD231PS.BCST 8(R12), Z8, Z9
+	VMOVUPS          Z9, 128(R13)
+	VMOVUPS          192(R13), Z9
+	VFMADD231PS.BCST 12(R12), Z8, Z9
+	VMOVUPS          Z9, 192(R13)
 	ADDQ             $0x10, R12
 	ADDQ             $0x00000100, R13
 	SUBQ             $0x04, R11
@@ -1618,9 +1742,131 @@ spreadFew:
 	JZ   spreadDone
 
 spreadLast:
-	VMOVUPS          (R13), Z8
-	VFMADD231PS.BCST (R12), Z9, Z8
-	VMOVUPS          Z8, (R13)
+	VMOVUPS          (R13), Z9
+	VFMADD231PS.BCST (R12), Z8, Z9
+	VMOVUPS          Z9, (R13)
+	ADDQ             $0x04, R12
+	ADDQ             $0x00000040, R13
+	DECQ             R11
+	JNZ              spreadLast
+
+spreadDone:
+	DECQ CX
+	ADDQ $0x00000200, DX
+	ADDQ $0x08, BX
+	ADDQ $0x04, SI
+	ADDQ $0x40, DI
+	ADDQ $0x40, R9
+	ADDQ $0x10, R10
+	DECQ AX
+	JNZ  column
+	VZEROUPPER
+	RET
+
+// func gptqColumnsCodebookAVX512(count int, behind int, m *float32, d *float64, params *int32, w *float32, c *float32, e *float32, codes *byte, steps *float32, book *float32, loss *float64)
+// Requires: AVX, AVX512F
+TEXT ·gptqColumnsCodebookAVX512(SB), NOSPLIT, $0-96
+	MOVQ         count+0(FP), AX
+	MOVQ         behind+8(FP), CX
+	MOVQ         m+16(FP), DX
+	MOVQ         d+24(FP), BX
+	MOVQ         params+32(FP), SI
+	MOVQ         w+40(FP), DI
+	MOVQ         c+48(FP), R8
+	MOVQ         e+56(FP), R9
+	MOVQ         codes+64(FP), R10
+	MOVL         $0x7fffffff, R11
+	VPBROADCASTD R11, Z0
+	MOVL         $0x7f7fffff, R11
+	VPBROADCASTD R11, Z1
+	MOVL         $0x00000001, R11
+	VPBROADCASTD R11, Z2
+
+column:
+	MOVLQSX       (SI), R11
+	VMOVUPS       (DI), Z3
+	VMOVUPS       (R8), Z4
+	VADDPS        Z4, Z3, Z4
+	VPANDD        Z0, Z3, Z6
+	VPCMPUD       $0x02, Z1, Z6, K1
+	VPANDD        Z0, Z4, Z6
+	VPCMPUD       $0x02, Z1, Z6, K2
+	VMOVAPS       Z3, Z6
+	VMOVAPS       Z4, K2, Z6
+	VMOVAPS.Z     Z6, K1, Z4
+	MOVQ          steps+72(FP), R12
+	VMOVUPS       (R12)(R11*4), Z6
+	VDIVPS        Z6, Z4, Z7
+	MOVQ          book+80(FP), R12
+	VMOVUPS       192(R12), Z8
+	VPXORD        Z5, Z5, Z5
+	VCMPPS        $0x1e, (R12), Z7, K2
+	VMOVUPS       256(R12), K2, Z8
+	VPADDD        Z2, Z5, K2, Z5
+	VCMPPS        $0x1e, 64(R12), Z7, K2
+	VMOVUPS       320(R12), K2, Z8
+	VPADDD        Z2, Z5, K2, Z5
+	VCMPPS        $0x1e, 128(R12), Z7, K2
+	VMOVUPS       384(R12), K2, Z8
+	VPADDD        Z2, Z5, K2, Z5
+	VMULPS        Z6, Z8, Z6
+	VPMOVDB       Z5, (R10)
+	VSUBPS        Z6, Z3, Z3
+	VMOVAPS.Z     Z3, K1, Z3
+	VMOVUPS       Z3, (R9)
+	VMOVAPS.Z     Z6, K1, Z6
+	MOVQ          loss+88(FP), R11
+	VBROADCASTSD  (BX), Z7
+	VCVTPS2PD     Y4, Z8
+	VCVTPS2PD     Y6, Z9
+	VSUBPD        Z9, Z8, Z8
+	VMULPD        Z8, Z8, Z8
+	VMOVUPD       (R11), Z9
+	VFMADD231PD   Z7, Z8, Z9
+	VMOVUPD       Z9, (R11)
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z4, Z4
+	VMULPD        Z4, Z4, Z4
+	VMOVUPD       64(R11), Z6
+	VFMADD231PD   Z7, Z4, Z6
+	VMOVUPD       Z6, 64(R11)
+	ADDQ          $0x04, DX
+	ADDQ          $0x40, R8
+	MOVQ          CX, R11
+	MOVQ          DX, R12
+	MOVQ          R8, R13
+	SUBQ          $0x04, R11
+	JL            spreadFew
+
+spreadLoop:
+	VMOVUPS          (R13), Z4
+	VFMADD231PS.BCST (R12), Z3, Z4
+	VMOVUPS          Z4, (R13)
+	VMOVUPS          64(R13), Z4
+	VFMADD231PS.BCST 4(R12), Z3, Z4
+	VMOVUPS          Z4, 64(R13)
+	VMOVUPS          128(R13), Z4
+	VFMADD231PS.BCST 8(R12), Z3, Z4
+	VMOVUPS          Z4, 128(R13)
+	VMOVUPS          192(R13), Z4
+	VFMADD231PS.BCST 12(R12), Z3, Z4
+	VMOVUPS          Z4, 192(R13)
+	ADDQ             $0x10, R12
+	ADDQ             $0x00000100, R13
+	SUBQ             $0x04, R11
+	JGE              spreadLoop
+
+spreadFew:
+	ADDQ $0x04, R11
+	JZ   spreadDone
+
+spreadLast:
+	VMOVUPS          (R13), Z4
+	VFMADD231PS.BCST (R12), Z3, Z4
+	VMOVUPS          Z4, (R13)
 	ADDQ             $0x04, R12
 	ADDQ             $0x00000040, R13
 	DECQ             R11

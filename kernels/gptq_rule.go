@@ -5,9 +5,9 @@ import "math"
 // gptqRule is the arithmetic of a format's codes, given a step and an offset.
 type gptqRule uint8
 
-// Rules: those of blockRule for integers, and E2M1 of the quotient by the step.
-// That is what MXFP4's products with the inverse give as well, steps being
-// powers of two.
+// Rules: those of blockRule for integers, E2M1 of the quotient by the step, and the
+// nearest of a codebook to that quotient. MXFP4's products with the inverse give the
+// same, steps being powers of two.
 const (
 	gptqE2M1 gptqRule = iota
 	gptqE2M1Down
@@ -15,12 +15,16 @@ const (
 	gptqIntSym
 	gptqIntZero
 	gptqIntZeroBF16
+	gptqCodebook
 	gptqRules
 )
 
 // gptqRuleOf is the rule of a format under a convention.
 func gptqRuleOf(f Format, c Convention) gptqRule {
 	if f.Element == "e2m1" {
+		if hasCodebook(f) {
+			return gptqCodebook
+		}
 		if f.Name == "mxfp4" && c == ModelOpt {
 			return gptqE2M1Down
 		}
@@ -30,7 +34,7 @@ func gptqRuleOf(f Format, c Convention) gptqRule {
 }
 
 // code is the code of one finite target, and what it decodes to. A step of 0
-// (an NVFP4 one that underflowed) gives code 0.
+// (an NVFP4 one that underflowed) gives code 0. gptqBook has codes of its own.
 func (r gptqRule) code(t, step, offset float32) (code byte, q float32) {
 	switch r {
 	case gptqE2M1:
@@ -61,6 +65,7 @@ type gptqColumns struct {
 	e              []float32 // w−q
 	codes          []byte
 	steps, offsets []float32
+	book           *gptqBook // of gptqCodebook
 	loss           []float64 // of each lane: Σ D·(target−q)²
 }
 
@@ -92,7 +97,13 @@ func gptqColumnsRef(r gptqRule, j *gptqColumns, first, last int) {
 		steps, offsets := j.steps[j.params[k]:][:lanes], j.offsets[j.params[k]:][:lanes]
 		for i := range lanes {
 			t, finite := gptqTarget(w[i], c[i])
-			code, q := r.code(t, steps[i], offsets[i])
+			var code byte
+			var q float32
+			if j.book != nil {
+				code, q = j.book.code(t, steps[i])
+			} else {
+				code, q = r.code(t, steps[i], offsets[i])
+			}
 			j.codes[k*lanes+i] = code
 			e[i] = 0
 			if finite {

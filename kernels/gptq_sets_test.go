@@ -57,6 +57,7 @@ func TestGPTQBits(t *testing.T) {
 			if spec.Method != "" && spec.Method != Methods(spec.Format)[0] && (trial != 3 || spec.Convention != Conventions(spec.Format)[0]) {
 				continue // searches are tested elsewhere
 			}
+			spec = c.complete(t, spec)
 			var want gptqRun
 			for i, s := range Available() {
 				some := []int{1, 2, 3, 4}
@@ -117,6 +118,7 @@ func TestTapOfAPass(t *testing.T) {
 		importance[i] = float32(i % 7)
 	}
 	for _, spec := range specs {
+		spec = c.complete(t, spec)
 		weights := importance
 		if spec.Method != "imatrix" {
 			weights = nil
@@ -221,6 +223,7 @@ func TestGPTQOfNothing(t *testing.T) {
 	}
 	empty := DenseOperand(Dense{Cols: 32, Stride: 32})
 	for _, spec := range gptqSpecs() {
+		spec = gptqCase{cols: 32}.complete(t, spec)
 		r, err := Best().GPTQ(empty, f, GPTQOptions{Spec: spec, Importance: importanceOf(spec, identityHessian(32, 1))}, nil)
 		if err != nil || r.OutE2 != 0 || r.Tap.Elements != 0 {
 			t.Errorf("%v: %+v, %v", spec, r, err)
@@ -291,6 +294,7 @@ func FuzzGPTQ(f *testing.F) {
 			compareWithTextbook(t, Best(), c, spec, order, ordered, 0)
 			hostile(rng, c.w)
 		}
+		spec = c.complete(t, spec)
 		var want gptqRun
 		for _, s := range Available() {
 			factor, err := s.Factorize(c.h, FactorOptions{Order: order})

@@ -12,6 +12,7 @@ type gptqJob struct {
 	o      GPTQOptions
 	format Format
 	rule   gptqRule
+	book   *gptqBook // of a format with a codebook
 	static bool
 	weighs bool // the method wants importance
 
@@ -130,7 +131,7 @@ func (j *gptqJob) columns(s *gptqSpace, p, g int) gptqColumns {
 	return gptqColumns{
 		lanes: lanes, odd: s.odd, width: end - start, m: j.f.panels[p][start*factorBlock:], d: j.f.d[start:end], params: s.params,
 		w: s.lw[at:][:size], c: s.lc[at:][:size], e: s.le[at:][:size], codes: s.codes[at:][:size],
-		steps: s.steps[g*params:][:params], offsets: s.offsets[g*params:][:params],
+		steps: s.steps[g*params:][:params], offsets: s.offsets[g*params:][:params], book: j.book,
 	}
 }
 
@@ -255,7 +256,7 @@ func (j *gptqJob) parameters(s *gptqSpace, first, rows, at, count int) {
 		offsets := s.offsets[r/lanes*lanes*count+r%lanes:]
 		for g := range count {
 			block := (first+r)*each + at + g
-			if j.format.Name == "nvfp4" {
+			if j.format.Scale == "e4m3" {
 				steps[g*lanes] = nvfp4Step(j.out.Scales[block], j.global, conv)
 			} else {
 				steps[g*lanes], offsets[g*lanes] = d.scale(block), d.offset(block)
@@ -303,24 +304,26 @@ func (j *gptqJob) storeBlock(s *gptqSpace, first, rows, start, end int) {
 			}
 		}
 	}
-	rowBytes := ceilDiv(j.cols, 2)
+	width := j.format.Bits
+	rowBytes, each := ceilDiv(j.cols*width, 8), 8/width
 	for r := range rows {
 		codes := s.codes[r/lanes*lanes*factorBlock+r%lanes:]
 		dst := j.out.Codes[(first+r)*rowBytes:][:rowBytes]
-		if j.f.order == nil { // blocks begin with an even column
-			for k := 0; k < n; k += 2 {
-				pair := codes[k*lanes]
-				if k+1 < n {
-					pair |= codes[(k+1)*lanes] << 4
+		if j.f.order == nil { // blocks begin with a whole byte
+			for k := 0; k < n; k += each {
+				var b byte
+				for i := range min(each, n-k) {
+					b |= codes[(k+i)*lanes] << (i * width)
 				}
-				dst[(start+k)/2] = pair
+				dst[(start+k)/each] = b
 			}
 			continue
 		}
+		mask := byte(1)<<width - 1
 		for k := range n {
 			c := j.f.order[start+k]
-			shift := c % 2 * 4
-			dst[c/2] = dst[c/2]&^(15<<shift) | codes[k*lanes]<<shift
+			shift := c % each * width
+			dst[c/each] = dst[c/each]&^(mask<<shift) | codes[k*lanes]<<shift
 		}
 	}
 }

@@ -29,6 +29,11 @@ func gptqColumnsIntZeroAVX2(count int, behind int, m *float32, d *float64, param
 //go:noescape
 func gptqColumnsIntZeroBF16AVX2(count int, behind int, m *float32, d *float64, params *int32, w *float32, c *float32, e *float32, codes *byte, steps *float32, offsets *float32, loss *float64)
 
+// gptqColumnsCodebookAVX2 is gptqColumnsRef of count columns, at least 1, by gptqCodebook. All pointers are at the first of them, m at its own element of M; behind are the columns of the block after the first. book is the whole of a gptqBook.
+//
+//go:noescape
+func gptqColumnsCodebookAVX2(count int, behind int, m *float32, d *float64, params *int32, w *float32, c *float32, e *float32, codes *byte, steps *float32, book *float32, loss *float64)
+
 // gptqMovedAVX2 is gptqMovedRef of count columns, at least 1; v has what is added to them. m is at the first one's own element of M.
 //
 //go:noescape
@@ -63,6 +68,11 @@ func gptqColumnsIntZeroAVX512(count int, behind int, m *float32, d *float64, par
 //
 //go:noescape
 func gptqColumnsIntZeroBF16AVX512(count int, behind int, m *float32, d *float64, params *int32, w *float32, c *float32, e *float32, codes *byte, steps *float32, offsets *float32, loss *float64)
+
+// gptqColumnsCodebookAVX512 is gptqColumnsRef of count columns, at least 1, by gptqCodebook. All pointers are at the first of them, m at its own element of M; behind are the columns of the block after the first. book is the whole of a gptqBook.
+//
+//go:noescape
+func gptqColumnsCodebookAVX512(count int, behind int, m *float32, d *float64, params *int32, w *float32, c *float32, e *float32, codes *byte, steps *float32, book *float32, loss *float64)
 
 // gptqMovedAVX512 is gptqMovedRef of count columns, at least 1; v has what is added to them. m is at the first one's own element of M.
 //

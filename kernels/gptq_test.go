@@ -87,6 +87,25 @@ func (spec Spec) String() string {
 	return fmt.Sprintf("%s/%v/%s", spec.Format, spec.Convention, spec.Method)
 }
 
+// complete is a spec with the codebook of the case's weights, where its format has
+// one.
+func (c gptqCase) complete(t testing.TB, spec Spec) Spec {
+	t.Helper()
+	f, err := FormatByName(spec.Format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec.Codebook != 0 || !hasCodebook(f) {
+		return spec
+	}
+	m := c.matrix()
+	amax, _ := Reference().AbsMax(m)
+	if spec.Codebook, err = Best().ChooseCodebook(spec, m, amax, nil); err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
 // importanceOf is the diagonal of a Hessian, for the methods that want one.
 func importanceOf(spec Spec, h Dense) []float32 {
 	if spec.Method != "imatrix" {
@@ -186,6 +205,7 @@ func TestGPTQIdentityIsThePass(t *testing.T) {
 			factors = append(factors, f)
 		}
 		for _, spec := range gptqSpecs() {
+			spec = c.complete(t, spec)
 			importance := importanceOf(spec, c.h)
 			want, global, tap := plain(t, s, spec, m, importance)
 			tap.Multipliers = [MultBins]int64{tap.Blocks}

@@ -73,6 +73,7 @@ func textbookGPTQ(t testing.TB, c gptqCase, spec Spec, order []int, static bool,
 	if f.Scope != ScopeGroup {
 		group, static = n, true
 	}
+	static = static || spec.Codebook != 0
 	inv := inverse64(damped64(c.h, order, lambda), n)
 	column := func(k int) int {
 		if order == nil {
@@ -120,7 +121,7 @@ func textbookGPTQ(t testing.TB, c gptqCase, spec Spec, order []int, static bool,
 		for r := range c.rows {
 			for g := range per {
 				p := &params[r*ceilDiv(n, group)+first/group+g]
-				if f.Name == "nvfp4" {
+				if f.Scale == "e4m3" {
 					p.step = nvfp4Step(out.Scales[r*per+g], global, spec.Convention)
 				} else {
 					p.step, p.offset = d.scale(r*per+g), d.offset(r*per+g)
@@ -139,7 +140,11 @@ func textbookGPTQ(t testing.TB, c gptqCase, spec Spec, order []int, static bool,
 		}
 		for r := range c.rows {
 			p := &params[r*ceilDiv(n, group)+col/group]
-			codes[r*n+col], q[r*n+col] = rule.code(float32(moved[r*n+col]), p.step, p.offset)
+			if spec.Codebook != 0 {
+				codes[r*n+col], q[r*n+col] = nearestOf(Codebook(spec.Codebook), moved[r*n+col], p.step)
+			} else {
+				codes[r*n+col], q[r*n+col] = rule.code(float32(moved[r*n+col]), p.step, p.offset)
+			}
 			e := (moved[r*n+col] - float64(q[r*n+col])) / inv[k*n+k]
 			for j := k + 1; j < n; j++ {
 				moved[r*n+column(j)] -= e * inv[k*n+j]
@@ -153,6 +158,23 @@ func textbookGPTQ(t testing.TB, c gptqCase, spec Spec, order []int, static bool,
 		}
 	}
 	return codes, q
+}
+
+// nearestOf is the index of the value that is nearest to x/step, and v·step: of two that
+// are equally near the one with the smaller magnitude, of ±v the positive one.
+func nearestOf(values []float32, x float64, step float32) (code byte, q float32) {
+	u := 0.0
+	if step != 0 {
+		u = float64(float32(x) / step)
+	}
+	best := math.Inf(1)
+	for i, v := range values {
+		d, at := math.Abs(u-float64(v)), values[code]
+		if d < best || d == best && (math.Abs(float64(v)) < math.Abs(float64(at)) || v == -at && v > 0) {
+			best, code = d, byte(i)
+		}
+	}
+	return code, float32(values[code] * step)
 }
 
 // outputError64 is tr((W−Q)·H·(W−Q)ᵀ) by its definition.
@@ -190,6 +212,11 @@ func runGPTQ(t testing.TB, s Set, c gptqCase, f *Factor, o GPTQOptions) (out *Ou
 func compareWithTextbook(t testing.TB, s Set, c gptqCase, spec Spec, order []int, static bool, damp float64) {
 	t.Helper()
 	importance := importanceOf(spec, c.h)
+	spec = c.complete(t, spec)
+	format, err := FormatByName(spec.Format)
+	if err != nil {
+		t.Fatal(err)
+	}
 	f, err := s.Factorize(c.h, FactorOptions{Order: order, Damp: damp})
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +228,7 @@ func compareWithTextbook(t testing.TB, s Set, c gptqCase, spec Spec, order []int
 	differ := 0
 	for i, x := range codes {
 		row, col := i/c.cols, i%c.cols
-		if out.Codes[row*ceilDiv(c.cols, 2)+col/2]>>(col%2*4)&15 != x {
+		if each := 8 / format.Bits; out.Codes[row*ceilDiv(c.cols*format.Bits, 8)+col/each]>>(col%each*format.Bits)&(1<<format.Bits-1) != x {
 			differ++
 		}
 	}

@@ -35,6 +35,7 @@ func gptq(ctx *build.Context) {
 		for _, r := range gptqRules() {
 			gen().columns(r)
 		}
+		gen().bookColumns()
 		gen().moved()
 		gen().measure()
 	}
@@ -129,47 +130,97 @@ func (g *blockGen) spreadTo(name string, x reg.VecVirtual, minus bool, m, dst, l
 
 // columns writes gptqColumnsRef of one rule.
 func (g *blockGen) columns(r encodeRule) {
-	name := "gptqColumns" + r.name + g.v.suffix
+	prepare := func() {
+		if r.roundX || r.roundQ {
+			g.prepare(1, 0x7fff, upper16)
+		}
+		switch {
+		case r.float():
+			g.prepare(r.largest, r.lowest, infF32, r.magic(), r.codeBase(), signF32)
+		case r.minimum:
+			g.prepare(0, bits15)
+		default:
+			g.prepare(bitsM8, bits7, 8)
+		}
+	}
+	g.columnsBy(r.name, "offsets", "", prepare, func(base reg.GPVirtual, held func(param string) reg.VecVirtual, t reg.VecVirtual) (code, q reg.VecVirtual) {
+		p := g.newParams(base)
+		p.held[paramStep] = held("steps")
+		if r.minimum || r.zero {
+			p.held[paramOffset] = held("offsets")
+		}
+		return g.quantized(r, p, t)
+	})
+}
+
+// bookStride is the bytes from a number of package kernels' gptqBook to the next,
+// bookBorders how many borders stand before the values.
+const (
+	bookStride  = 16 * 4
+	bookBorders = 3
+)
+
+// bookColumns writes gptqColumnsRef of a codebook: the code is how many borders the
+// target is beyond.
+func (g *blockGen) bookColumns() {
+	prepare := func() { g.prepare(1) }
+	says := " book is the whole of a gptqBook."
+	g.columnsBy("Codebook", "book", says, prepare, func(base reg.GPVirtual, held func(param string) reg.VecVirtual, t reg.VecVirtual) (code, q reg.VecVirtual) {
+		step := held("steps")
+		u := g.over(step, t)
+		g.Load(g.Param("book"), base)
+		at := func(i int) operand.Mem { return operand.Mem{Base: base, Disp: bookStride * i} }
+		const above = 0x1e // greater than, ordered, quiet
+		code, value := g.new(), g.load(at(bookBorders))
+		g.clear(code)
+		for i := range bookBorders {
+			next := at(bookBorders + 1 + i)
+			if g.wide() {
+				k := g.K()
+				g.VCMPPS(operand.U8(above), at(i), u, k)
+				g.VMOVUPS(next, k, value)
+				g.VPADDD(g.k(1), code, k, code)
+				continue
+			}
+			beyond := g.new()
+			g.VCMPPS(operand.U8(above), at(i), u, beyond)
+			g.VBLENDVPS(beyond, next, value, value)
+			g.VPSUBD(beyond, code, code)
+		}
+		return code, g.times(step, value)
+	})
+}
+
+// columnsBy writes gptqColumnsRef with what makes a code and what it decodes to of a
+// target; extra is its parameter beside the steps. held loads a parameter that stands in
+// lanes, by way of a register that is free.
+func (g *blockGen) columnsBy(rule, extra, says string, prepare func(), code func(free reg.GPVirtual, held func(param string) reg.VecVirtual, t reg.VecVirtual) (code, q reg.VecVirtual)) {
+	name := "gptqColumns" + rule + g.v.suffix
 	g.Function(name)
 	g.Attributes(build.NOSPLIT)
 	g.Pragma("noescape")
-	g.Doc(name + " is gptqColumnsRef of count columns, at least 1, by gptq" + r.name + ". All pointers are at the first of them, m at its own element of M; behind are the columns of the block after the first.")
-	g.SignatureExpr("func(count, behind int, m *float32, d *float64, params *int32, w, c, e *float32, codes *byte, steps, offsets *float32, loss *float64)")
+	g.Doc(name + " is gptqColumnsRef of count columns, at least 1, by gptq" + rule + ". All pointers are at the first of them, m at its own element of M; behind are the columns of the block after the first." + says)
+	g.SignatureExpr("func(count, behind int, m *float32, d *float64, params *int32, w, c, e *float32, codes *byte, steps, " + extra + " *float32, loss *float64)")
 	count, behind := g.loadPointer("count"), g.loadPointer("behind")
 	m, d, params := g.loadPointer("m"), g.loadPointer("d"), g.loadPointer("params")
 	w, c, e, codes := g.loadPointer("w"), g.loadPointer("c"), g.loadPointer("e"), g.loadPointer("codes")
 	width := 4 * g.v.lanes
 
 	g.prepare(absMask, largestF32)
-	if r.roundX || r.roundQ {
-		g.prepare(1, 0x7fff, upper16)
-	}
-	switch {
-	case r.float():
-		g.prepare(r.largest, r.lowest, infF32, r.magic(), r.codeBase(), signF32)
-	case r.minimum:
-		g.prepare(0, bits15)
-	default:
-		g.prepare(bitsM8, bits7, 8)
-	}
+	prepare()
 	g.Label("column")
 	at, base := g.GP64(), g.GP64()
 	g.MOVLQSX(operand.Mem{Base: params}, at)
-	p := g.newParams(base)
 	held := func(param string) reg.VecVirtual {
 		g.Load(g.Param(param), base)
 		x := g.new()
 		g.VMOVUPS(operand.Mem{Base: base, Index: at, Scale: 4}, x)
 		return x
 	}
-	p.held[paramStep] = held("steps")
-	if r.minimum || r.zero {
-		p.held[paramOffset] = held("offsets")
-	}
 	x := g.load(operand.Mem{Base: w})
 	t, finite := g.target(x, g.load(operand.Mem{Base: c}))
-	code, q := g.quantized(r, p, t)
-	g.storeLowBytes(code, codes)
+	chosen, q := code(base, held, t)
+	g.storeLowBytes(chosen, codes)
 	miss := g.new()
 	g.VSUBPS(q, x, miss)
 	miss = finite(miss)
