@@ -103,7 +103,11 @@ func (a *asking) converse(ctx context.Context, p *suite.Probe, c *suite.Case, re
 		if p.Timed {
 			a.freshen(&r, res)
 		}
-		reply, err := a.once(ctx, r)
+		ask := a.once
+		if p.Measure {
+			ask = a.drafting
+		}
+		reply, err := ask(ctx, r)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -143,7 +147,7 @@ func requestOf(p *suite.Probe, c *suite.Case, seed uint64) chat.Request {
 	return chat.Request{
 		Prompt: c.Prompt, Tools: c.Tools, MaxTokens: p.Set.MaxTokens, Temperature: p.Set.Temperature,
 		TopP: p.Set.TopP, TopK: p.Set.TopK, Seed: &seed, Stop: p.Set.Stop,
-		Stream: p.Set.Stream || p.Timed, TemplateArgs: p.Set.Template,
+		Stream: p.Set.Stream || p.Timed, TemplateArgs: p.Set.Template, IgnoreEOS: p.Measure,
 	}
 }
 

@@ -23,6 +23,8 @@ type Reply struct {
 	Tokens []Token `json:"tokens,omitempty"` // that were made, where logprobs were asked for or the server told ids
 	Prompt []Token `json:"prompt,omitempty"` // of the prompt, where asked for; the first has no log probability (NaN is left out: Known is false)
 
+	Drafts *Drafts `json:"drafts,omitempty"` // nil where nothing is drafted, or not told of this answer
+
 	Model       string `json:"model,omitempty"`       // that the answer names
 	Fingerprint string `json:"fingerprint,omitempty"` // system_fingerprint
 	Invalid     int    `json:"invalid,omitempty"`     // bytes that are no UTF-8

@@ -47,7 +47,7 @@ func found(f Fault, format string, args ...any) finding {
 
 // graders say what they found in a sheet, or of a pass what makes it one.
 var graders = map[string]func(*sheet) (finding, string){
-	"budget": (*sheet).budget, "call": (*sheet).call, "callsites": (*sheet).callsites, "clean": (*sheet).clean,
+	"acceptance": (*sheet).acceptance, "budget": (*sheet).budget, "call": (*sheet).call, "callsites": (*sheet).callsites, "clean": (*sheet).clean,
 	"coherence": (*sheet).coherence, "contains": (*sheet).contains, "edit": (*sheet).edit, "exact": (*sheet).exact,
 	"json": (*sheet).json, "loop": (*sheet).loop, "needle": (*sheet).needle, "number": (*sheet).number,
 	"same": (*sheet).same, "script": (*sheet).script,
@@ -58,8 +58,8 @@ var graders = map[string]func(*sheet) (finding, string){
 // answers fail with that reason.
 //
 // Whatever the grader: an answer that did not come, an empty one, one with
-// characters that are none (but for grader same, and where the question has such
-// itself), and one at its budget fail, and are told in this order.
+// characters that are none (but for graders same and acceptance, and where the question
+// has such itself), and one at its budget fail, and are told in this order.
 func Grade(p *suite.Probe, c *suite.Case, a *Answer, base *Answer) Verdict {
 	s := &sheet{p: p, c: c, base: base, figures: map[string]float64{}}
 	f, pass := s.grade(a)
@@ -178,10 +178,11 @@ func (s *sheet) common() finding {
 		}
 		return found(Empty, "%sthe answer is empty", s.at(i))
 	}
-	if n := s.figures["replacement"]; n > 0 && !asked && s.p.Grader != "same" {
+	asIs := s.p.Grader == "same" || s.p.Grader == "acceptance" // whatever it says
+	if n := s.figures["replacement"]; n > 0 && !asked && !asIs {
 		return found(Replacement, "%s%s", counted(int(n), "character that is none", "characters that are none"), s.firstMark())
 	}
-	if n := s.figures["control"]; n > 0 && s.p.Grader != "same" {
+	if n := s.figures["control"]; n > 0 && !asIs {
 		return found(Replacement, "%s%s", counted(int(n), "control character", "control characters"), s.firstMark())
 	}
 	for i := range s.turns {

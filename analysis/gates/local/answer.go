@@ -35,6 +35,7 @@ type answer struct {
 	told     int          // of tokens, that were handed out
 	asked    []chat.Token // log probabilities of the prompt
 	drafting model.Drafting
+	drafted  chat.Drafts
 	step     model.Step
 	want     int // of its last rows that say what comes next
 	finish   string

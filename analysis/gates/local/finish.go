@@ -38,6 +38,11 @@ func (e *Engine) finish(a *answer) {
 		Text: w.text, Finish: a.finish, PromptTokens: len(a.prompt), CompletionTokens: len(a.made), CachedTokens: a.cached,
 		Tokens: a.tokens, Prompt: a.asked, Model: e.c.Label, First: a.first, Total: time.Since(a.begun),
 	}
+	if e.module != nil {
+		d := a.drafted // a copy, so that the reply does not hold the answer's caches
+		d.K = e.o.Speculate
+		r.Drafts = &d
+	}
 	if e.o.Fault == CountEmpty {
 		r.Text, w.text, w.sent = "", "", 0
 	}

@@ -116,6 +116,7 @@ func (e *Engine) choose(x []float32) (made int, err error) {
 			}
 		})
 		if decoding {
+			a.drafted.Note(len(drafts), kept)
 			a.text.Cut(start + 1 + kept)
 		}
 	}

@@ -13,6 +13,7 @@ type Grader struct {
 	About   string // one sentence, for docs/suites.md
 	Args    []Arg
 	Against bool   // holds answers against the baseline's
+	Measure bool   // is asked for what drafting brings: greedy, one at a time, on past end tokens
 	Wants   string // which fields of a want count, for docs
 	// needs says what a want lacks, "" for nothing. nil: a case needs no want.
 	needs func(w *Want) string
@@ -48,6 +49,7 @@ var (
 // Graders lists them by name.
 func Graders() []Grader {
 	return []Grader{
+		{Name: "acceptance", About: "As many tokens as max_tokens says, on past end tokens, of which the server tells how many drafted ones were accepted: what they say is not graded, rates and lengths stand beside the probes with their intervals. Greedy, one pass, one at a time.", Wants: "nothing", Args: []Arg{{"block", Count, 64.0, "tokens of the stretches by which noise is measured", nil}}, Measure: true},
 		{Name: "budget", About: "An answer under a hard budget: what stands outside of reasoning must be there and be right; reasoning alone is a failure.", Wants: "text (a number, else contained), any, all, absent", Args: []Arg{foldArg}, needs: needsContent},
 		{Name: "call", About: "Exactly one tool call: its name, and arguments that are equal as JSON. Servers give it parsed; else it is taken from the text in any known style.", Wants: "call", needs: func(w *Want) string { return lacks(w.Call == nil, "call") }},
 		{Name: "callsites", About: "The set of functions that call one: those named in the answer, of all that the code has.", Wants: "all (the right ones), absent (the other functions), text (what is said where there are none)", Args: []Arg{{"recall", Share, 1.0, "share of the right ones that must be named", nil}, {"precision", Share, 1.0, "share of those named that must be right", nil}}, needs: func(w *Want) string { return lacks(len(w.All) == 0 && strings.TrimSpace(w.Text) == "", "all or text") }},

@@ -183,7 +183,10 @@ func (p *parser) add(r *rawProbe, what string) error {
 	if err != nil {
 		return p.fail(r.at, "%s: %v", what, err)
 	}
-	r.Against = g.Against
+	r.Against, r.Measure = g.Against, g.Measure
+	if r.Measure {
+		r.Set.MayTruncate = true // it always ends at its budget
+	}
 	switch {
 	case !idForm.MatchString(r.ID):
 		return p.fail(r.at, "%s: id: is %q, want small letters, digits and - or .", what, r.ID)
@@ -195,6 +198,14 @@ func (p *parser) add(r *rawProbe, what string) error {
 		return p.fail(r.at, "%s: more than %d probes", what, maxProbes)
 	case r.Need == 0:
 		return p.fail(either(r.need, r.at), "%s: need: is 0: it would pass without an answer", what)
+	case r.Measure && (r.Set.Temperature > 0 || r.Passes > 1 || r.Set.Concurrency > 1 || r.Timed):
+		return p.fail(r.at, "%s: grader %s asks greedily, once, one at a time and without a nonce; temperature is %g, passes %d, concurrency %d, timed %v", what, g.Name, r.Set.Temperature, r.Passes, r.Set.Concurrency, r.Timed)
+	case r.Measure && len(r.Set.Stop) > 0:
+		return p.fail(r.at, "%s: grader %s has no stop: its answers go on to max_tokens", what, g.Name)
+	case r.Measure && r.block() < leastBlock:
+		return p.fail(r.at, "%s: block: is %d, want %d or more tokens", what, r.block(), leastBlock)
+	case r.Measure && slices.ContainsFunc(r.Cases, func(c Case) bool { return len(c.Turns) > 1 }):
+		return p.fail(r.at, "%s: grader %s wants one question in a case", what, g.Name)
 	case r.Set.Temperature == 0 && r.Passes > 1 && r.Set.Concurrency == 1:
 		return p.fail(r.at, "%s: %d passes at temperature 0 ask the same again: give a temperature, or concurrency", what, r.Passes)
 	}

@@ -18,12 +18,13 @@ type Probe struct {
 	Group   string         `json:"group"` // what kind of behaviour: arithmetic, needle, tools, …
 	About   string         `json:"about"` // one sentence: what it asks and why
 	Grader  string         `json:"grader"`
-	Args    map[string]any `json:"args,omitempty"` // of the grader, checked when the suite is read
-	Passes  int            `json:"passes"`         // how often each case is asked; the seed differs in each
-	Need    float64        `json:"need"`           // share of its answers that must pass, in (0, 1]
-	Like    string         `json:"like,omitempty"` // ID of the probe whose cases these are, at other settings: sampled against greedy, many at once against one
-	Against bool           `json:"against"`        // the grader holds answers against those of the baseline
-	Timed   bool           `json:"timed"`          // its requests are timed, so each has a nonce of its own before its text
+	Args    map[string]any `json:"args,omitempty"`    // of the grader, checked when the suite is read
+	Passes  int            `json:"passes"`            // how often each case is asked; the seed differs in each
+	Need    float64        `json:"need"`              // share of its answers that must pass, in (0, 1]
+	Like    string         `json:"like,omitempty"`    // ID of the probe whose cases these are, at other settings: sampled against greedy, many at once against one
+	Against bool           `json:"against"`           // the grader holds answers against those of the baseline
+	Measure bool           `json:"measure,omitempty"` // drafting is measured: answers go on past end tokens
+	Timed   bool           `json:"timed"`             // its requests are timed, so each has a nonce of its own before its text
 	Set     Settings       `json:"settings"`
 	Cases   []Case         `json:"cases"`
 }
@@ -78,6 +79,18 @@ type Call struct {
 	Name      string         `json:"name" yaml:"name"`
 	Arguments map[string]any `json:"arguments" yaml:"arguments"`
 }
+
+// Block is how many tokens a stretch of an answer has by which noise is measured, of
+// a probe with Measure.
+func (p *Probe) Block() int { return max(p.block(), leastBlock) }
+
+func (p *Probe) block() int {
+	n, _ := p.Arg("block").(float64)
+	return int(n)
+}
+
+// leastBlock tokens hold a few drafts whatever their length.
+const leastBlock = 16
 
 // Answers is how many answers of one arm a probe takes: cases × passes.
 func (p *Probe) Answers() int { return len(p.Cases) * p.Passes }
