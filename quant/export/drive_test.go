@@ -52,7 +52,7 @@ func resolved(t testing.TB, ck *checkpoint.Checkpoint) (*checkpoint.Checkpoint, 
 
 // variantOf is a variant by its format and its convention.
 func variantOf(format string, c kernels.Convention) method.Variant {
-	return method.Variant{Name: format, Scheme: format, Spec: kernels.Spec{Format: format, Convention: c, Method: "rtn"}}
+	return method.Variant{Name: format, Scheme: format, Spec: kernels.Spec{Format: format, Convention: c, Method: kernels.Methods(format)[0]}}
 }
 
 // planOf plans targets of a model, "" for the default ones.
@@ -121,7 +121,11 @@ func amaxes(t testing.TB, p *Plan) []float32 {
 type prepared struct {
 	kernels.Output
 	global float32
+	book   uint16 // of formats of two bits
 }
+
+// made is what the rows say of themselves.
+func (x *prepared) made() kernels.Spec { return kernels.Spec{Global: x.global, Codebook: x.book} }
 
 // prepare quantizes the matrices of a plan.
 func prepare(t testing.TB, p *Plan) []prepared {
@@ -130,7 +134,15 @@ func prepare(t testing.TB, p *Plan) []prepared {
 	all := make([]prepared, len(p.Matrices))
 	for i := range all {
 		m := load(t, p, i)
-		pass, err := kernels.Reference().Begin(p.SpecOf(i), m.Element, m.Rows, m.Cols, amax[i])
+		spec := p.SpecOf(i)
+		if _, book := kernels.CodebookBase(spec.Format); book {
+			var err error
+			if spec.Codebook, err = kernels.Reference().ChooseCodebook(spec, m, amax[i], nil); err != nil {
+				t.Fatal(err)
+			}
+			all[i].book = spec.Codebook
+		}
+		pass, err := kernels.Reference().Begin(spec, m.Element, m.Rows, m.Cols, amax[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +184,7 @@ func store(w *Writer, i, rows int, x *prepared) error {
 	rows = max(rows/p.RowMultiple(), 1) * p.RowMultiple()
 	for first := 0; first < p.Matrices[i].Rows; first += rows {
 		n := min(rows, p.Matrices[i].Rows-first)
-		if err := w.Store(i, first, x.rows(p, i, first, n), x.global); err != nil {
+		if err := w.StoreMade(i, first, x.rows(p, i, first, n), x.made()); err != nil {
 			return err
 		}
 	}

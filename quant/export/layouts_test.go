@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/recipe"
 )
@@ -47,6 +48,10 @@ func checkField(t *testing.T, p *Plan, matrix int, field *Tensor, raw []byte, ou
 	}
 	switch field.Field {
 	case Codes:
+		if p.storeOf(matrix).scheme.as != "" {
+			checkUnpacked(t, m.Rows, m.Cols, name, raw, out)
+			return
+		}
 		if field.DType != checkpoint.I32 {
 			if !slices.Equal(raw, out.Codes) {
 				t.Errorf("%s is not what was quantized", name)
@@ -91,9 +96,30 @@ func checkField(t *testing.T, p *Plan, matrix int, field *Tensor, raw []byte, ou
 		if got := math.Float32frombits(binary.LittleEndian.Uint32(raw)); got != out.global {
 			t.Errorf("%s is %v, want %v", name, got, out.global)
 		}
+	case Codebook:
+		if want := kernels.CodebookCodes(out.book); len(want) != 4 || !slices.Equal(raw, want) {
+			t.Errorf("%s is %v, want %v", name, raw, want)
+		}
 	case Shape:
 		if r, c := binary.LittleEndian.Uint64(raw), binary.LittleEndian.Uint64(raw[8:]); r != uint64(m.Rows) || c != uint64(m.Cols) {
 			t.Errorf("%s is %d, %d", name, r, c)
+		}
+	}
+}
+
+// checkUnpacked wants codes of E2M1 in the place of codes of two bits.
+func checkUnpacked(t *testing.T, rows, cols int, name string, raw []byte, out *prepared) {
+	t.Helper()
+	book, packed := kernels.CodebookCodes(out.book), len(out.Codes)/rows
+	if len(raw) != rows*cols/2 {
+		t.Fatalf("%s is %d bytes, want %d", name, len(raw), rows*cols/2)
+	}
+	for r := range rows {
+		for c := range cols {
+			want := book[out.Codes[r*packed+c/4]>>(c%4*2)&3]
+			if got := raw[r*cols/2+c/2] >> (c % 2 * 4) & 15; got != want {
+				t.Fatalf("%s [%d, %d] is %d, want %d", name, r, c, got, want)
+			}
 		}
 	}
 }
@@ -185,7 +211,7 @@ func TestLayouts(t *testing.T) {
 					got, exact := int64(0), true
 					for fd := range p.fieldsOf(i) {
 						got += fd.Size
-						exact = exact && fd.Field != ZeroPoints && (fd.Field != Scales || fd.DType.Bits() == p.storeOf(i).format.ScaleBits)
+						exact = exact && fd.Field != ZeroPoints && p.storeOf(i).scheme.as == "" && (fd.Field != Scales || fd.DType.Bits() == p.storeOf(i).format.ScaleBits)
 						if fd.Field == Shape {
 							got -= fd.Size
 						}
@@ -288,7 +314,7 @@ func TestChunks(t *testing.T) {
 		for i := range p.Matrices {
 			rows := p.Matrices[i].Rows
 			for first := (rows - 1) / 8 * 8; first >= 0; first -= 8 { // backwards
-				if err := w.Store(i, first, all[i].rows(p, i, first, min(8, rows-first)), all[i].global); err != nil {
+				if err := w.StoreMade(i, first, all[i].rows(p, i, first, min(8, rows-first)), all[i].made()); err != nil {
 					t.Fatal(err)
 				}
 			}

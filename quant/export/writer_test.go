@@ -34,7 +34,7 @@ func TestConcurrentStores(t *testing.T) {
 		workers.Go(func() {
 			for j := range jobs {
 				n := min(8, p.Matrices[j.matrix].Rows-j.first)
-				if err := w.Store(j.matrix, j.first, all[j.matrix].rows(p, j.matrix, j.first, n), all[j.matrix].global); err != nil {
+				if err := w.StoreMade(j.matrix, j.first, all[j.matrix].rows(p, j.matrix, j.first, n), all[j.matrix].made()); err != nil {
 					t.Error(err)
 				}
 			}
