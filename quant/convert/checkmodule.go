@@ -86,7 +86,7 @@ type reader func(ctx context.Context, x *ints, first, rows int) error
 func (c *checker) readers(p *piece, m *layout.Module) (from, to reader, err error) {
 	of := func(m *layout.Module) (reader, error) {
 		if !p.ints {
-			return func(ctx context.Context, x *ints, first, rows int) error { return m.Read(ctx, &x.Stored, first, rows) }, nil
+			return func(ctx context.Context, x *ints, first, rows int) error { return x.readNibbles(ctx, m, first, rows) }, nil
 		}
 		s, err := shapeOf(m)
 		return func(ctx context.Context, x *ints, first, rows int) error { return s.read(ctx, m, x, first, rows) }, err
@@ -100,10 +100,10 @@ func (c *checker) readers(p *piece, m *layout.Module) (from, to reader, err erro
 // differ compares scales, zero points and groups of what was read; "" where they are the
 // same numbers.
 func differ(p *piece, m *layout.Module, a, b *ints, rows int) string {
-	if f := formOf(m); f != p.form && !(p.form == integers && f == affine) && !(p.ints && f == integers) {
+	if f := formOf(m); fourBits(f) != fourBits(p.form) && !(p.form == integers && f == affine) && !(p.ints && f == integers) {
 		return fmt.Sprintf("is read as %s, was %s", f, p.form)
 	}
-	if p.form == nvfp4 || p.form == mxfp4 {
+	if f := fourBits(p.form); f == nvfp4 || f == mxfp4 {
 		if !bytes.Equal(a.Scales, b.Scales) {
 			return "block scales are not the source's"
 		}
@@ -231,7 +231,7 @@ func (c *checker) verdict(p *piece, m *layout.Module, v *Values) {
 // scalars compares second-level scales and those of activations.
 func (c *checker) scalars(ctx context.Context, p *piece, m *layout.Module) error {
 	pairs := [][2]*checkpoint.Tensor{}
-	if p.form == nvfp4 {
+	if fourBits(p.form) == nvfp4 {
 		pairs = append(pairs, [2]*checkpoint.Tensor{p.m.GlobalTensor(), m.GlobalTensor()})
 	}
 	to := piece{m: m}

@@ -311,5 +311,5 @@ func (l *lists) own() ([]byte, error) {
 		Targets []string `json:"targets"`
 		Ignore  []string `json:"ignore"`
 		Receipt receipt  `json:"quantscope"`
-	}{Own, 1, all[0].name, 4, group, []string{"Linear"}, l.exceptions(), l.b.receipt()})
+	}{Own, export.OwnVersion(all[0].name), all[0].name, all[0].bits, group, []string{"Linear"}, l.exceptions(), l.b.receipt()})
 }

@@ -27,6 +27,9 @@ const (
 	nvfp4    form = "nvfp4"
 	mxfp4    form = "mxfp4"
 	fp8      form = "fp8" // of whatever scope
+
+	code2      form = "code2" // four values of nvfp4's, in two bits
+	code2mxfp4 form = "code2-mxfp4"
 )
 
 // sayable is the table of what can be said in which layout, and by which function.
@@ -43,7 +46,12 @@ var sayable = []struct {
 	{affine, GPTQ, planGPTQ},
 	{nvfp4, CompressedTensors, planNVFP4},
 	{nvfp4, ModelOpt, planNVFP4},
+	{nvfp4, Own, planPacked}, // where four values are enough
 	{mxfp4, CompressedTensors, planMXFP4},
+	{mxfp4, Own, planPacked},
+	{code2, CompressedTensors, planUnpacked},
+	{code2, ModelOpt, planUnpacked},
+	{code2mxfp4, CompressedTensors, planUnpacked},
 	{fp8, CompressedTensors, planFP8},
 	{fp8, ModelOpt, planFP8},
 }
@@ -64,6 +72,8 @@ func formOf(m *layout.Module) form {
 	f := m.Format()
 	_, ints := m.Integers()
 	switch {
+	case m.BookTensor() != nil:
+		return form(f.Name)
 	case ints && (m.Method == layout.GPTQ || m.Method == layout.AWQ):
 		return integers
 	case (ints || f.Element == "int4") && m.Method == layout.CompressedTensors && strings.HasSuffix(m.CodeTensor().Name, ".weight_packed"):

@@ -61,6 +61,7 @@ type ints struct {
 	layout.Stored
 	zeros []byte // of each group of each row, in code values; nil where all are the middle
 	steps []byte // memory for those that are derived
+	four  []byte // and for codes that are unpacked
 }
 
 // read reads rows; the memory of x is used again.

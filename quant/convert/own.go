@@ -123,10 +123,14 @@ func (o *ownRows) fill(s intShape, f form, x *ints) {
 }
 
 // prove compares, before anything is written, all values of modules that promise
-// exactness under the formulas of both layouts.
+// exactness under the formulas of both layouts, and looks at those whose weights say
+// whether they can be stored.
 func (b *planner) prove(ctx context.Context) error {
 	return each(ctx, b.threads, len(b.pieces), func(ctx context.Context, i int) error {
 		p := &b.pieces[i]
+		if p.look != nil {
+			return p.look(ctx)
+		}
 		if !p.promise.prove {
 			return nil
 		}

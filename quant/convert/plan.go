@@ -43,7 +43,8 @@ type piece struct {
 	name    string // in the copy
 	unit    export.Unit
 	scheme  scheme
-	stays   []string // tensors of the module that are copied as they are
+	stays   []string                        // tensors of the module that are copied as they are
+	look    func(ctx context.Context) error // at all of the weights before anything is written; may be nil
 	write   func(ctx context.Context, put put) error
 	promise promise
 	ints    bool // the copy has integers with zero points
@@ -61,7 +62,7 @@ type Options struct {
 // New plans the conversion of a checkpoint, whose layout is l, and refuses what
 // cannot be done. Refusals name the module and the reason and wrap ErrRefused,
 // export.ErrUnknown or export.ErrSource. Where values can be no more than nearly the
-// same, New reads all of the weights to be certain.
+// same, or the weights say whether it can be done, New reads all of them to be certain.
 func New(ctx context.Context, ck *checkpoint.Checkpoint, model *topology.Model, l *layout.Layout, o Options) (*Plan, error) {
 	if err := Known(o.Layout); err != nil {
 		return nil, err
@@ -181,6 +182,9 @@ var known = map[form][]string{
 	nvfp4:    {"weight", "weight_packed", "weight_scale", "weight_scale_2", "weight_global_scale", "input_scale", "input_global_scale"},
 	mxfp4:    {"weight_packed", "weight_scale", "weight", "scale", "scales"},
 	fp8:      {"weight", "weight_scale", "weight_scale_inv", "scale", "input_scale"},
+
+	code2:      {"weight_packed", "weight_scale", "weight_codebook", "weight_scale_2", "weight_global_scale"},
+	code2mxfp4: {"weight_packed", "weight_scale", "weight_codebook"},
 }
 
 func (p *piece) takes(param string) bool { return slices.Contains(known[p.form], param) }
