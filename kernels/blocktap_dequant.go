@@ -12,7 +12,8 @@ import (
 // has rows·cols elements; codes, scales and mins are those of all rows, laid
 // out as Pass.Sizes says. global is Pass.Global: the second-level scale of nvfp4;
 // for fp8 it is the tensor's scale where scales is empty, else it is not looked
-// at. A NaN scale gives NaN.
+// at. A NaN scale gives NaN. A format with a codebook is ErrNeedsCodebook without
+// Spec.Codebook.
 func Dequantize(dst []float32, spec Spec, rows, cols int, codes, scales, mins []byte, global float32) error {
 	return Set{}.Dequantize(dst, spec, rows, cols, codes, scales, mins, global)
 }
@@ -24,7 +25,10 @@ func (s Set) Dequantize(dst []float32, spec Spec, rows, cols int, codes, scales,
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
-	if f.Name == "nvfp4" || f.Name == "code2" {
+	if f.Codebook {
+		return s.dequantizeBook(dst, spec, rows, cols, codes, scales, global)
+	}
+	if f.Name == "nvfp4" {
 		return s.DequantizeNVFP4(dst, codes, scales, global, spec.Convention, rows, cols)
 	}
 	scaleBytes, minBytes := q.stored(f, spec.Convention)

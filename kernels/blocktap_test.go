@@ -122,10 +122,13 @@ func checkBlockTap(t testing.TB, m Matrix, spec Spec, b *blocked, decoded []floa
 		rowE2[i/m.Cols] += (x - y) * (x - y)
 		rowW2[i/m.Cols] += x * x
 		code := b.Codes[i/m.Cols*rowCodes+i%m.Cols*f.Bits/8]
-		if f.Bits == 8 {
+		switch f.Bits {
+		case 8:
 			want.Codes[code>>4]++
-		} else {
+		case 4:
 			want.Codes[code>>(i%m.Cols%2*4)&15]++
+		default:
+			want.Codes[F32ToE2M1(Codebook(spec.Codebook)[code>>(i%m.Cols%4*2)&3])]++
 		}
 	}
 	got := b.tap

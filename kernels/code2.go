@@ -9,8 +9,8 @@ import (
 
 // The format code2 is NVFP4 whose codes are four of the fifteen E2M1 values, the
 // codebook, the same four in all of a tensor. Scales and the global scale are
-// those of NVFP4's round to nearest and stay as they are. It is stored as NVFP4
-// is, 4.5 bits a weight; two bits a code, packed, would take 2.5.
+// those of NVFP4's round to nearest and stay as they are. A code is two bits, see
+// PackCode2, which with the scales makes 2.5 bits a weight.
 //
 // An element gets the value of the codebook that is nearest to w/step, of two
 // that are equally near the one with the smaller magnitude, of ±v the positive
@@ -42,19 +42,64 @@ func init() {
 		p := s.beginNVFP4(e, cols, spec.Convention, nvfp4Search{top: MaxE4M3}, amax, spec.Global)
 		p.job.book = newCodebook(spec.Codebook)
 		p.job.reach = p.job.book.reach
-		return p, nil
+		return &code2Pass{nvfp4Pass: p, tables: tablesOfBook(spec.Codebook), nibbles: make([]byte, ceilDiv(cols, 2))}, nil
 	}
 	quantizers["code2"] = q
+}
+
+// code2Pass packs what an NVFP4 pass with a codebook writes.
+type code2Pass struct {
+	*nvfp4Pass
+	tables  *bookTables
+	nibbles []byte // of a row
+}
+
+func (p *code2Pass) rows(data []byte, rows int, out *Output) {
+	if out.Codes == nil || p.cols == 0 {
+		p.nvfp4Pass.rows(data, rows, out)
+		return
+	}
+	eachRow(out, data, rows, ceilDiv(p.cols, 4), ceilDiv(p.cols, BlockNVFP4), func(data, packed []byte, row *Output) {
+		row.Codes = p.nibbles
+		p.nvfp4Pass.rows(data, 1, row)
+		p.tables.packRow(packed, p.nibbles, p.cols)
+	})
+}
+
+// eachRow takes an output apart into rows, whose codes are packed. The Output that f
+// gets is without codes, and the same for all rows.
+func eachRow(out *Output, data []byte, rows, packed, scales int, f func(data, packed []byte, row *Output)) {
+	var row Output
+	rowBytes := len(data) / max(rows, 1)
+	for r := range rows {
+		row = Output{}
+		if out.Scales != nil {
+			row.Scales = out.Scales[r*scales:][:scales]
+		}
+		if out.RowE2 != nil {
+			row.RowE2 = out.RowE2[r:][:1]
+		}
+		if out.RowW2 != nil {
+			row.RowW2 = out.RowW2[r:][:1]
+		}
+		f(data[r*rowBytes:][:rowBytes], out.Codes[r*packed:][:packed], &row)
+	}
 }
 
 // checkCodebook refuses a mask that is no codebook of the format. Every format
 // has 0, which is none.
 func (spec *Spec) checkCodebook() error {
-	switch mask := spec.Codebook; {
-	case mask == 0:
-	case spec.Format != "code2":
+	if spec.Codebook == 0 {
+		return nil
+	}
+	if f, err := FormatByName(spec.Format); err != nil || !f.Codebook {
 		return fmt.Errorf("%s has no codebook: %w", spec.Format, ErrUnsupported)
-	case bits.OnesCount16(mask) != CodebookValues || mask&(1<<8) != 0:
+	}
+	return checkMask(spec.Codebook)
+}
+
+func checkMask(mask uint16) error {
+	if bits.OnesCount16(mask) != CodebookValues || mask&(1<<8) != 0 {
 		return fmt.Errorf("codebook %#04x: want %d of the 15 E2M1 values, a bit for each code and none for −0: %w", mask, CodebookValues, ErrRange)
 	}
 	return nil

@@ -33,6 +33,9 @@ func storedSpecs() (specs []Spec) {
 	for _, name := range names {
 		for conv := range conventions {
 			spec := Spec{Format: name, Convention: conv}
+			if formatHasBook(name) {
+				spec.Codebook = 1<<2 | 1<<7 | 1<<10 | 1 // −1, 0, 1, 6
+			}
 			if _, _, err := spec.check(); err == nil {
 				specs = append(specs, spec)
 			}
@@ -187,4 +190,9 @@ func BenchmarkDequantize(b *testing.B) {
 			})
 		}
 	}
+}
+
+func formatHasBook(name string) bool {
+	f, err := FormatByName(name)
+	return err == nil && f.Codebook
 }

@@ -28,6 +28,9 @@ type Format struct {
 	Bits    int       // of one element
 	Element string    // the elements' number format
 	Codes   []float32 // the value of each element code, where a table of at most 16 says it; nil otherwise
+	// Codebook says that a tensor has four of the values of Codes, and that a code is
+	// the index of one of them, see Spec.Codebook. Tap.Codes counts by Codes.
+	Codebook bool
 
 	Scope     Scope
 	Group     int    // elements a side that share a scale under ScopeGroup and ScopeTile; 0 otherwise
@@ -37,6 +40,9 @@ type Format struct {
 
 	TensorBytes int // stored once a tensor beside all that: a second-level scale
 }
+
+// codebookBytes is what the four values of a codebook take, a byte each.
+const codebookBytes = CodebookValues
 
 // formats is the one table. FP8 scales and second-level scales are f32;
 // asymmetric int4 keeps a bf16 scale and a bf16 minimum a group.
@@ -53,8 +59,8 @@ var formats = []Format{
 	{Name: "fp8-block128", Description: "E4M3 with one scale a 128×128 tile", Bits: 8, Element: "e4m3", Scope: ScopeTile, Group: 128, Scale: "f32", ScaleBits: 32},
 	int4Format("int4-g32", 32, false), int4Format("int4-g64", 64, false), int4Format("int4-g128", 128, false), int4Format("int4-channel", 0, false),
 	int4Format("int4-g32-sym", 32, true), int4Format("int4-g64-sym", 64, true), int4Format("int4-g128-sym", 128, true), int4Format("int4-channel-sym", 0, true),
-	{Name: "code2", Description: "NVFP4 with four of its code values a tensor; stored as nvfp4 is, where two bits a code, packed, would make it 2.5 bits a weight",
-		Bits: 4, Element: "e2m1", Codes: slices.Clone(e2m1Values[:]), Scope: ScopeGroup, Group: BlockNVFP4, Scale: "e4m3", ScaleBits: 8, TensorBytes: 4},
+	{Name: "code2", Description: "two bits: four of NVFP4's code values a tensor, with its scales",
+		Bits: 2, Element: "e2m1", Codes: slices.Clone(e2m1Values[:]), Codebook: true, Scope: ScopeGroup, Group: BlockNVFP4, Scale: "e4m3", ScaleBits: 8, TensorBytes: 4 + codebookBytes},
 }
 
 func int4Format(name string, group int, symmetric bool) Format {

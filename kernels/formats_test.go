@@ -22,6 +22,8 @@ func TestFormatSizes(t *testing.T) {
 		{"nvfp4", 4.5, 2, 17, 2*9 + 2*2 + 4},
 		{"nvfp4", 4.5, 0, 16, 4},
 		{"mxfp4", 4.25, 48, 96, 48*48 + 48*3},
+		{"code2", 2.5, 4096, 14336, 4096*14336/4 + 4096*14336/16 + 4 + 4},
+		{"code2", 2.5, 3, 61, 3*16 + 3*4 + 4 + 4},
 		{"fp8", 8, 32, 256, 32*256 + 4},
 		{"fp8-channel", 8, 32, 256, 32*256 + 32*4},
 		{"fp8-block128", 8 + 32.0/(128*128), 136, 150, 136*150 + 2*2*4},
@@ -80,7 +82,7 @@ func TestFormatTable(t *testing.T) {
 		if (f.Scope == ScopeGroup || f.Scope == ScopeTile) != (f.Group > 0) {
 			t.Errorf("%s: scope %d, group %d", f.Name, f.Scope, f.Group)
 		}
-		if f.Codes != nil && len(f.Codes) != 1<<f.Bits {
+		if f.Codes != nil && !f.Codebook && len(f.Codes) != 1<<f.Bits || f.Codebook && (1<<f.Bits != CodebookValues || len(f.Codes) != 16) {
 			t.Errorf("%s: %d codes of %d bits", f.Name, len(f.Codes), f.Bits)
 		}
 	}

@@ -75,7 +75,7 @@ func (s Set) beginGiven(spec Spec, w Operand, out *Output, global, amax float32)
 		}
 	}
 	var t givenTap
-	if f.Name == "nvfp4" || f.Name == "code2" {
+	if f.Scale == "e4m3" {
 		t, err = s.givenNVFP4(spec, cols, amax, global)
 	} else {
 		t, err = s.givenBlocks(spec, f, cols, scaleBytes, minBytes, out)

@@ -129,14 +129,20 @@ func (s Set) givenNVFP4(spec Spec, cols int, amax, global float32) (givenTap, er
 	if p.job.global != global { // it is shared with a matrix of larger weights
 		p.job.start(BF16, spec.Convention, search, 0, global)
 	}
+	t := &givenNVFP4Tap{nvfp4Pass: p}
 	if spec.Codebook != 0 {
 		p.set.nvfp4Count = nvfp4CountRef
 		p.job.reach = newCodebook(spec.Codebook).reach
+		t.tables, t.nibbles = tablesOfBook(spec.Codebook), make([]byte, ceilDiv(cols, 2))
 	}
-	return &givenNVFP4Tap{p}, nil
+	return t, nil
 }
 
-type givenNVFP4Tap struct{ *nvfp4Pass }
+type givenNVFP4Tap struct {
+	*nvfp4Pass
+	tables  *bookTables // of code2, whose codes are packed
+	nibbles []byte      // of a row
+}
 
 func (t *givenNVFP4Tap) rows(e Element, data []byte, q []float32, rows int, out *Output) {
 	if t.cols == 0 {
@@ -148,8 +154,16 @@ func (t *givenNVFP4Tap) rows(e Element, data []byte, q []float32, rows int, out 
 	j.element = e
 	rowBytes := t.cols * e.Size()
 	rowCodes, rowScales := ceilDiv(t.cols, 2), ceilDiv(t.cols, BlockNVFP4)
+	if t.tables != nil {
+		rowCodes = ceilDiv(t.cols, 4)
+	}
 	for r := range rows {
-		t.set.nvfp4GivenRow(j, data[r*rowBytes:(r+1)*rowBytes], q[r*t.cols:(r+1)*t.cols], out.Codes[r*rowCodes:], out.Scales[r*rowScales:])
+		codes := out.Codes[r*rowCodes:][:rowCodes]
+		if t.tables != nil {
+			t.tables.unpackRow(t.nibbles, codes, t.cols)
+			codes = t.nibbles
+		}
+		t.set.nvfp4GivenRow(j, data[r*rowBytes:(r+1)*rowBytes], q[r*t.cols:(r+1)*t.cols], codes, out.Scales[r*rowScales:])
 		w2, e2 := j.tap.endRow()
 		if out.RowW2 != nil {
 			out.RowW2[r] = w2

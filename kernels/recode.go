@@ -32,11 +32,3 @@ func (s Set) ChooseRecoding(m FP4, method string, importance []float32) (Recodin
 func (s Set) Recode(dst []byte, m FP4, r Recoding) (Tap, error) {
 	return Tap{}, ErrUnsupported
 }
-
-// PackCode2 packs codes of E2M1, two a byte, of which only those of a codebook are
-// used, into two bits each: the index of the value in Codebook(mask), element 4j in the
-// low bits of byte j. Rows are padded to whole bytes. UnpackCode2 undoes it.
-func PackCode2(dst, nibbles []byte, rows, cols int, mask uint16) error { return ErrUnsupported }
-
-// UnpackCode2 undoes PackCode2.
-func UnpackCode2(nibbles, packed []byte, rows, cols int, mask uint16) error { return ErrUnsupported }

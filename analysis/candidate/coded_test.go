@@ -61,7 +61,7 @@ func every(f func(spec kernels.Spec)) {
 	for _, format := range kernels.Formats() {
 		for _, c := range kernels.Conventions(format.Name) {
 			spec := kernels.Spec{Format: format.Name, Convention: c}
-			if format.Name == "code2" {
+			if format.Codebook {
 				spec.Codebook = 1<<2 | 1<<7 | 1<<10 | 1 // −1, 0, 1, 6
 			}
 			f(spec)

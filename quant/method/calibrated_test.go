@@ -141,7 +141,11 @@ func weighed(t *testing.T, v Variant, m kernels.Matrix, importance []float32) fl
 	if !v.Importance {
 		importance = nil
 	}
-	p, err := v.Begin(kernels.Best(), m, amax, importance)
+	spec, err := v.Prepared(kernels.Best(), kernels.StoredOperand(m), amax, importance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.BeginPrepared(kernels.Best(), spec, m.Element, m.Rows, m.Cols, amax, importance)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +158,7 @@ func weighed(t *testing.T, v Variant, m kernels.Matrix, importance []float32) fl
 	if err := kernels.DecodeFloats(w, m.Element, m.Data); err != nil {
 		t.Fatal(err)
 	}
-	if err := kernels.Dequantize(q, v.Spec, m.Rows, m.Cols, out.Codes, out.Scales, out.Mins, p.Global()); err != nil {
+	if err := kernels.Dequantize(q, spec, m.Rows, m.Cols, out.Codes, out.Scales, out.Mins, p.Global()); err != nil {
 		t.Fatal(err)
 	}
 	sum := 0.0

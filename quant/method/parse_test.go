@@ -34,9 +34,9 @@ func TestParse(t *testing.T) {
 		{"int4-g128", "int4-g128", "int4-g128", "rtn", 4.25, 1, kernels.Own},
 		{"int4-g128+range", "int4-g128+range", "int4-g128", "range", 4.25, 16, kernels.Own},
 		{"int4-g32-sym+range", "int4-g32-sym+range", "int4-g32-sym", "range", 4.5, 16, kernels.Own},
-		{"code2", "code2", "code2", "l2", 4.5, 1, kernels.ModelOpt},
-		{"code2+l2", "code2", "code2", "l2", 4.5, 1, kernels.ModelOpt},
-		{"code2+sym", "code2+sym", "code2", "sym", 4.5, 1, kernels.ModelOpt},
+		{"code2", "code2", "code2", "l2", 2.5, 1, kernels.ModelOpt},
+		{"code2+l2", "code2", "code2", "l2", 2.5, 1, kernels.ModelOpt},
+		{"code2+sym", "code2+sym", "code2", "sym", 2.5, 1, kernels.ModelOpt},
 		{"int4-channel", "int4-channel", "int4-channel", "rtn", 4, 1, kernels.Own},
 	} {
 		v, err := Parse(c.name)
