@@ -13,11 +13,15 @@ import (
 	"quantscope/quant/export"
 	"quantscope/quant/method"
 	"quantscope/quant/recipe"
+	"quantscope/quant/recode"
 	"quantscope/quant/topology"
 )
 
 // newCalibrated is a calibrated variant, whose codes were made before or are made now.
 func newCalibrated(ctx context.Context, ref *Candidate, v method.Variant, targets string, o Options) (*Candidate, error) {
+	if recode.Recodes(v) && !ref.stock().Empty() {
+		return nil, fmt.Errorf("%w: %w", ErrSpec, recode.Check(v))
+	}
 	if o.Calibrate == nil {
 		return nil, fmt.Errorf("%w %s: is calibrated, and nothing is here that calibrates; name the folder of its codes", ErrSpec, v.Name)
 	}
@@ -43,7 +47,7 @@ func SelectTargets(ref *Candidate, targets string) ([]topology.Matrix, []recipe.
 	if ref.Topology == nil || ref.Arch == nil {
 		return nil, nil, fmt.Errorf("%w: the reference %s has no topology to choose targets from", ErrSpec, ref.Label)
 	}
-	selected, excluded, err := selectTargets(ref.Topology, strings.TrimSpace(targets))
+	selected, excluded, err := selectTargets(ref.Topology, strings.TrimSpace(targets), nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrSpec, err)
 	}
@@ -87,7 +91,7 @@ func (s *storedCodes) baseline(ref *Candidate, m *codes.Manifest) string {
 // targeted says whether targets select just the matrices that there are codes of,
 // among those that the pass reads.
 func (s *storedCodes) targeted(ref *Candidate, targets string) bool {
-	selected, _, err := selectTargets(ref.Topology, targets)
+	selected, _, err := selectTargets(ref.Topology, targets, nil)
 	if err != nil {
 		return false
 	}

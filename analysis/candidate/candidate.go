@@ -64,6 +64,7 @@ type Candidate struct {
 	Calibrated    string // on what a calibrated one was: corpus, tokens, SHA-256 in a line; "" for others
 	Added         bool   // nobody asked for it: the baseline of a calibrated one
 
+	files  *opened // of safetensors that it was opened from; nil of others
 	source func() (model.Source, error)
 	close  func() error
 	items  []item    // what the pass reads, tensor by tensor

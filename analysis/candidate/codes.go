@@ -44,7 +44,7 @@ func ofCodes(ctx context.Context, ref *Candidate, store *codes.Store, o Options)
 	}
 	m := store.Manifest()
 	c.Kind, c.Effective, c.Fallbacks = Codes, s.variant.Name+atTargets(m.Targets), append(c.Fallbacks, s.fallbacks...)
-	if _, excluded, err := selectTargets(ref.Topology, strings.TrimPrefix(atTargets(m.Targets), "@")); err == nil {
+	if _, excluded, err := selectTargets(ref.Topology, strings.TrimPrefix(atTargets(m.Targets), "@"), nil); err == nil {
 		c.Fallbacks = append(c.Fallbacks, fallbacks(ref.Topology, excluded, s.variant.Name)...)
 	}
 	c.Calibrated = calibratedOn(&m)

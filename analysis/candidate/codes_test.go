@@ -205,7 +205,7 @@ func TestCodesAreWhatExportWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	matrices, _, err := selectTargets(ref.Topology, "linear")
+	matrices, _, err := selectTargets(ref.Topology, "linear", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func exported(t testing.TB, ck *checkpoint.Checkpoint, top *topology.Model, targ
 
 func exportedWith(t testing.TB, ck *checkpoint.Checkpoint, top *topology.Model, targets, layout, name string, globals export.Globals) string {
 	t.Helper()
-	matrices, _, err := selectTargets(top, targets)
+	matrices, _, err := selectTargets(top, targets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"quantscope/quant/codes"
 	"quantscope/quant/export"
 	"quantscope/quant/method"
+	"quantscope/quant/recode"
 	"quantscope/quant/topology"
 )
 
@@ -65,6 +66,8 @@ type job struct {
 	v          method.Variant
 	from       *codes.Store // that has its codes; nil: they are made
 	fused      *fused       // nil for one without partners
+	fp4        *recoded     // of which it is a part; nil of what is made of weights
+	part       placed       // which one
 
 	kept *coded // nil where it is made anew; made.mu
 }
@@ -81,8 +84,10 @@ type fused struct {
 type choice struct {
 	m      topology.Matrix
 	v      method.Variant
-	from   *codes.Store // that has its codes; nil: they are made
-	digest string       // of those
+	from   *codes.Store   // that has its codes; nil: they are made
+	digest string         // of those
+	fp4    *recode.Matrix // whose codes change; nil of what is made of weights
+	parts  []placed       // where it is in the model; of FP4 codes
 }
 
 // newMade plans what is made. Matrices that servers fuse and that are stored in one
@@ -98,6 +103,10 @@ func newMade(choices []choice, globals export.Globals, b *budget, o Options) *ma
 	byKind := map[string][]topology.Matrix{}
 	var order []string
 	for _, c := range choices {
+		if c.fp4 != nil {
+			m.addRecoded(c)
+			continue
+		}
 		at := placeOf(c.m.Role)
 		m.jobs[at] = &job{name: c.m.Name, at: at, rows: c.m.Rows, cols: c.m.Cols, v: c.v, from: c.from}
 		if at.Layer >= 0 || at.Kind == topology.Embedding {
@@ -135,6 +144,8 @@ func (m *made) code(ctx context.Context, raw model.Source, j *job, room func(n i
 	switch {
 	case kept != nil:
 		return kept, nil
+	case j.fp4 != nil:
+		return m.recode(ctx, j, room)
 	case j.from != nil:
 		return m.stored(ctx, j)
 	}

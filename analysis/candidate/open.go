@@ -88,6 +88,7 @@ type opened struct {
 	spec    *model.Spec
 	layout  *layout.Layout
 	modules map[model.Place]modulePart
+	fp4     *fp4Stock                  // its matrices of FP4 codes
 	firsts  map[*layout.Module]float32 // of a fault: second-level scales that are taken for a module's own
 }
 
@@ -117,7 +118,7 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint,
 	if err != nil {
 		return nil, err
 	}
-	x := &opened{set: o.set(), ck: ck, top: top, spec: spec, layout: lay, modules: map[model.Place]modulePart{}}
+	x := &opened{set: o.set(), ck: ck, top: top, spec: spec, layout: lay, fp4: &fp4Stock{}, modules: map[model.Place]modulePart{}}
 	if err := x.readable(); err != nil {
 		return nil, err
 	}
@@ -129,9 +130,9 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint,
 	}
 	c := &Candidate{
 		Label: path, Spec: path, Path: path, Kind: Checkpoint, Topology: top, Arch: spec,
-		Identity: ck.Identity().String(),
-		source:   func() (model.Source, error) { return newNative(x), nil },
-		close:    ck.Close,
+		Identity: ck.Identity().String(), files: x,
+		source: func() (model.Source, error) { return newNative(x), nil },
+		close:  ck.Close,
 	}
 	if lay.ZeroPoints != "" { // other weights than the same files present by their labels
 		c.Identity = madeOf([]string{c.Identity}, func(w io.Writer) { fmt.Fprint(w, "zero points ", lay.ZeroPoints) })

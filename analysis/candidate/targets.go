@@ -16,16 +16,27 @@ const (
 	targetsAll     = "all"
 )
 
-// selectTargets finds the matrices that a variant is made of.
-func selectTargets(top *topology.Model, targets string) ([]topology.Matrix, []recipe.Excluded, error) {
+// selectTargets finds the matrices that a variant is made of. refuse says why those of
+// a tensor cannot be, "" where they can; nil: all but floating point is refused.
+func selectTargets(top *topology.Model, targets string, refuse func(tensor int) string) ([]topology.Matrix, []recipe.Excluded, error) {
 	switch targets {
 	case "", targetsDefault:
-		s, err := recipe.Select(top, "")
+		s, err := recipe.SelectFrom(top, "", refuse)
 		return s.Matrices, s.Excluded, err
 	case targetsLinear, targetsAll:
 	default:
-		s, err := recipe.Select(top, targets)
+		s, err := recipe.SelectFrom(top, targets, refuse)
 		return s.Matrices, s.Excluded, err
+	}
+	what := "matrices of FP4 codes"
+	if refuse == nil {
+		what = "matrices in floating point"
+		refuse = func(i int) string {
+			if d := top.Tensors[i].DType; !quantizable(d) {
+				return fmt.Sprintf("stored as %s; BF16, F16 and F32 can be quantized", d)
+			}
+			return ""
+		}
 	}
 	var out []topology.Matrix
 	var excluded []recipe.Excluded
@@ -43,14 +54,14 @@ func selectTargets(top *topology.Model, targets string) ([]topology.Matrix, []re
 		default:
 			continue
 		}
-		if d := top.Tensors[top.MatrixTensor[i]].DType; !quantizable(d) {
-			excluded = append(excluded, recipe.Excluded{Name: m.Name, Reason: fmt.Sprintf("stored as %s; BF16, F16 and F32 can be quantized", d)})
+		if why := refuse(top.MatrixTensor[i]); why != "" {
+			excluded = append(excluded, recipe.Excluded{Name: m.Name, Reason: why})
 			continue
 		}
 		out = append(out, *m)
 	}
 	if len(out) == 0 {
-		return nil, excluded, fmt.Errorf("%w: %s: the checkpoint has no such matrices in floating point", recipe.ErrNothing, targets)
+		return nil, excluded, fmt.Errorf("%w: %s: the checkpoint has no such %s", recipe.ErrNothing, targets, what)
 	}
 	return out, excluded, nil
 }

@@ -70,12 +70,22 @@ func makeTier(ref *Candidate, m *tier.Map, name string, o Options) (*Candidate, 
 	if err := ref.fitsMap(m); err != nil {
 		return refuse(err)
 	}
-	matrices, excluded, err := selectTargets(ref.Topology, "")
-	if err != nil {
-		return refuse(err)
+	var any taking // of both precisions the same matrices
+	takes := map[tier.Precision]*taking{}
+	for _, p := range []tier.Precision{tier.Hot, tier.Cold} {
+		v, ok := of[p]
+		if !ok {
+			continue
+		}
+		took, err := choose(ref, v, "")
+		if err != nil {
+			return refuse(err)
+		}
+		takes[p], any = took, *took
 	}
 	var choices []choice
-	for _, x := range matrices {
+	for i := range any.choices {
+		x := &any.choices[i].m
 		if x.Role.Kind != topology.Expert || x.Role.MTP {
 			continue
 		}
@@ -83,11 +93,12 @@ func makeTier(ref *Candidate, m *tier.Map, name string, o Options) (*Candidate, 
 		if !ok {
 			return refuse(fmt.Errorf("it does not say what expert %d of layer %d is", x.Role.Expert, x.Role.Layer))
 		}
-		if v, ok := of[p]; ok {
-			choices = append(choices, choice{m: x, v: v})
+		if t, ok := takes[p]; ok {
+			choices = append(choices, t.choices[i])
 		}
 	}
 	var c *Candidate
+	var err error
 	if len(choices) == 0 && m.Hot == tier.Source { // all experts are hot, and hot is as they are
 		all := *ref
 		all.close = nil
@@ -96,7 +107,7 @@ func makeTier(ref *Candidate, m *tier.Map, name string, o Options) (*Candidate, 
 		return refuse(err)
 	}
 	c.Kind, c.Baseline = Tier, ""
-	c.Fallbacks = append(c.Fallbacks, fallbacks(ref.Topology, excluded, of[tier.Cold].Name)...)
+	c.Fallbacks = append(c.Fallbacks, any.fallbacks...)
 	if m.Source != ref.Identity {
 		c.Findings = append(slices.Clone(c.Findings), Finding{ID: "tier-source", Message: fmt.Sprintf("%s was made for checkpoint %.12s, the reference is %.12s", name, m.Source, ref.Identity)})
 	}

@@ -16,24 +16,16 @@ import (
 
 // newVariant is a variant made on the fly from the reference.
 func newVariant(ref *Candidate, v method.Variant, targets string, o Options) (*Candidate, error) {
-	if ref.Topology == nil || ref.Arch == nil {
-		return nil, fmt.Errorf("%w %s: the reference %s has no topology to choose targets from", ErrSpec, v.Name, ref.Label)
-	}
-	top := ref.Topology
-	matrices, excluded, err := selectTargets(top, strings.TrimSpace(targets))
-	if err != nil {
-		return nil, fmt.Errorf("%w %s: %w", ErrSpec, v.Name, err)
-	}
-	choices := make([]choice, len(matrices))
-	for i, m := range matrices {
-		choices[i] = choice{m: m, v: v}
-	}
-	c, err := makeOf(ref, choices, export.Shared, o)
+	chosen, err := choose(ref, v, targets)
 	if err != nil {
 		return nil, err
 	}
-	c.Kind, c.Effective = Variant, v.Name
-	c.Fallbacks = append(c.Fallbacks, fallbacks(top, excluded, v.Name)...)
+	c, err := makeOf(ref, chosen.choices, export.Shared, o)
+	if err != nil {
+		return nil, err
+	}
+	c.Kind, c.Effective = Variant, chosen.names()
+	c.Fallbacks = append(c.Fallbacks, chosen.fallbacks...)
 	at := ""
 	if t := strings.TrimSpace(targets); t != "" && t != targetsDefault {
 		at = "@" + t
@@ -67,6 +59,9 @@ func makeOf(ref *Candidate, choices []choice, globals export.Globals, o Options)
 		if !ok { // of an MTP layer or a tower
 			continue
 		}
+		if ch.fp4 != nil && len(ch.parts) == 0 {
+			continue
+		}
 		if err := fits(ch.v.Scheme, ch.m.Rows, ch.m.Cols); err != nil {
 			c.Fallbacks = append(c.Fallbacks, Fallback{ch.m.Name, ch.v.Name, items[i].scheme, err.Error(), items[i].params})
 			continue
@@ -74,7 +69,7 @@ func makeOf(ref *Candidate, choices []choice, globals export.Globals, o Options)
 		if n := ch.v.Bytes(ch.m.Rows, ch.m.Cols); n >= 0 {
 			items[i].scheme, items[i].bytes = ch.v.Scheme, n
 		}
-		if g := group(ch.v.Scheme); g > 0 && ch.m.Cols%g != 0 {
+		if g := group(ch.v.Scheme); g > 0 && ch.m.Cols%g != 0 && ch.fp4 == nil {
 			if short++; firstShort == "" {
 				firstShort = ch.m.Name
 			}

@@ -60,7 +60,16 @@ func (e *NoMatchError) Error() string {
 // Only BF16, F16 and F32 can be quantized. A pattern that matches nothing is a
 // *NoMatchError; where no match can be quantized the error wraps ErrNothing.
 func Select(model *topology.Model, targets string) (Selection, error) {
+	return SelectFrom(model, targets, nil)
+}
+
+// SelectFrom is Select where something else decides what can be taken: refuse says why
+// a tensor's matrices cannot be, "" where they can. nil is Select's own rule.
+func SelectFrom(model *topology.Model, targets string, refuse func(tensor int) string) (Selection, error) {
 	s := newSelector(model)
+	if refuse != nil {
+		s.refuse = refuse
+	}
 	if strings.TrimSpace(targets) == "" {
 		return s.defaults()
 	}
@@ -84,11 +93,13 @@ type selector struct {
 	matrixWhy  map[int]string // matrices that are not taken
 	tensorWhy  map[int]string // tensors without matrices that were named
 	unresolved map[string]string
+	refuse     func(tensor int) string // why its matrices cannot be taken, "" where they can
 }
 
 func newSelector(m *topology.Model) *selector {
 	s := &selector{Model: m, first: make([]int, len(m.Tensors)+1), taken: make([]bool, len(m.Matrices)),
-		matrixWhy: map[int]string{}, tensorWhy: map[int]string{}, unresolved: map[string]string{}}
+		matrixWhy: map[int]string{}, tensorWhy: map[int]string{}, unresolved: map[string]string{},
+		refuse: func(i int) string { return sourceReason(m, i) }}
 	k := 0
 	for i := range m.Tensors {
 		s.first[i] = k
@@ -103,9 +114,9 @@ func newSelector(m *topology.Model) *selector {
 	return s
 }
 
-// take takes a matrix, if its dtype allows.
+// take takes a matrix, if how it is stored allows.
 func (s *selector) take(k int) {
-	if why := sourceReason(s.Model, s.MatrixTensor[k]); why != "" {
+	if why := s.refuse(s.MatrixTensor[k]); why != "" {
 		s.matrixWhy[k] = why
 		return
 	}
