@@ -117,34 +117,52 @@ func planPacked(b *planner, p *piece) error {
 	default:
 		second = p.add("weight_scale_2", checkpoint.F32)
 	}
+	// some writes packed rows from first on, and with the first of them the rest.
+	some := func(ctx context.Context, put put, first int, packed []byte, mask uint16) error {
+		if err := put(codes, int64(first)*cols/4, packed); err != nil || first > 0 {
+			return err
+		}
+		if err := put(book, 0, kernels.CodebookCodes(mask)); err != nil {
+			return err
+		}
+		if err := b.copyTensor(ctx, t, put, scales); err != nil || second < 0 {
+			return err
+		}
+		return b.copyTensor(ctx, global, put, second)
+	}
+	pack := func(nibbles []byte, n int, mask uint16) ([]byte, error) {
+		packed := make([]byte, n*int(cols/4))
+		if err := kernels.PackCode2(packed, nibbles, n, int(cols), mask); err != nil {
+			return nil, refuse(p.m, "%v", err)
+		}
+		return packed, nil
+	}
+	if b.recoded {
+		p.recoded = func(ctx context.Context, put put, nibbles []byte, mask uint16) error {
+			packed, err := pack(nibbles, p.m.Rows, mask)
+			if err != nil {
+				return err
+			}
+			return some(ctx, put, 0, packed, mask)
+		}
+		return nil
+	}
 	var mask uint16
 	p.look = func(ctx context.Context) (err error) {
 		mask, err = codebookOf(ctx, p.m)
 		return err
 	}
 	p.write = func(ctx context.Context, put put) error {
-		if err := put(book, 0, kernels.CodebookCodes(mask)); err != nil {
-			return err
-		}
-		if err := b.copyTensor(ctx, t, put, scales); err != nil {
-			return err
-		}
-		if second >= 0 {
-			if err := b.copyTensor(ctx, global, put, second); err != nil {
-				return err
-			}
-		}
 		var x ints
-		var packed []byte
 		return byRows(p.m.Rows, codeRows(p.m), func(first, n int) error {
 			if err := x.readNibbles(ctx, p.m, first, n); err != nil {
 				return err
 			}
-			packed = append(packed[:0], make([]byte, n*int(cols/4))...)
-			if err := kernels.PackCode2(packed, x.Codes, n, int(cols), mask); err != nil {
-				return refuse(p.m, "outputs %d to %d: %v", first, first+n, err) // the file has changed
+			packed, err := pack(x.Codes, n, mask) // an error where the file has changed
+			if err != nil {
+				return err
 			}
-			return put(codes, int64(first)*cols/4, packed)
+			return some(ctx, put, first, packed, mask)
 		})
 	}
 	return nil

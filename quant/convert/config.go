@@ -23,7 +23,16 @@ type facts struct {
 
 // receipt says in the copy's config where its codes are from.
 type receipt struct {
+	made
 	From converted `json:"converted"`
+}
+
+// made says how codes were made that are not the source's.
+type made struct {
+	Variant    string `json:"variant,omitempty"`
+	Format     string `json:"format,omitempty"`
+	Method     string `json:"method,omitempty"`
+	Convention string `json:"convention,omitempty"`
 }
 
 type converted struct {
@@ -33,9 +42,9 @@ type converted struct {
 }
 
 func (b *planner) receipt() receipt {
-	r := receipt{converted{From: b.From, Checkpoint: b.config.said.Checkpoint}}
+	r := receipt{b.made, converted{From: b.From, Checkpoint: b.config.said.Checkpoint}}
 	if was, ok := b.config.was(); ok && was.From != "" { // what it was before stays known
-		return receipt{converted{From: b.From, Checkpoint: r.From.Checkpoint}}
+		return r
 	}
 	if !none(b.config.said.Receipt) {
 		r.From.Receipt = b.config.said.Receipt

@@ -46,6 +46,7 @@ type piece struct {
 	stays   []string                        // tensors of the module that are copied as they are
 	look    func(ctx context.Context) error // at all of the weights before anything is written; may be nil
 	write   func(ctx context.Context, put put) error
+	recoded func(ctx context.Context, put put, nibbles []byte, mask uint16) error // in place of write where codes come from elsewhere
 	promise promise
 	ints    bool // the copy has integers with zero points
 }
@@ -84,6 +85,8 @@ type planner struct {
 	config  *sourceConfig
 	threads int
 	ctx     context.Context
+	recoded bool // codes come by TwoBits.Put
+	made    made // of recoded ones, what the receipt says
 }
 
 // refuse says what cannot be done with a module.

@@ -91,10 +91,8 @@ func (m *Module) SpecOf(s *Stored) kernels.Spec {
 }
 
 // FP4 says whether a module's codes are those of E2M1, two in a byte as Read gives
-// them, under scales of blocks.
-func (m *Module) FP4() bool {
-	return m.format.Element == "e2m1" && m.format.Bits == 4 && m.format.Scope == kernels.ScopeGroup
-}
+// them, under the scales of NVFP4 or MXFP4.
+func (m *Module) FP4() bool { return m.Spec.Format == "nvfp4" || m.Spec.Format == "mxfp4" }
 
 // divides says whether the second-level scale is divided by.
 func (m *Module) divides() bool {
