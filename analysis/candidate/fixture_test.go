@@ -130,7 +130,13 @@ func exportedWith(t testing.TB, ck *checkpoint.Checkpoint, top *topology.Model, 
 	defer w.Close()
 	for i := range matrices {
 		m := load(i)
-		pass, err := kernels.Best().Begin(p.Spec, m.Element, m.Rows, m.Cols, amax[i])
+		made := v
+		made.Spec = p.Spec
+		spec, err := made.Prepared(kernels.Best(), kernels.StoredOperand(m), amax[i], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass, err := kernels.Best().Begin(spec, m.Element, m.Rows, m.Cols, amax[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +145,8 @@ func exportedWith(t testing.TB, ck *checkpoint.Checkpoint, top *topology.Model, 
 		if err := pass.Rows(m.Data, &out); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Store(i, 0, &out, pass.Global()); err != nil {
+		spec.Global = pass.Global()
+		if err := w.StoreMade(i, 0, &out, spec); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := pass.Finish(); err != nil {

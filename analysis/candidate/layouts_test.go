@@ -40,7 +40,8 @@ func TestExportsAndVariants(t *testing.T) {
 					t.Fatal(err)
 				}
 				made := mustParse(t, ref, format+"@"+targets, Options{})
-				if made.BitsPerWeight == 0 || conv == v.Spec.Convention && lay != export.CompressedTensors && made.Bytes != c.Bytes {
+				asMade := lay != export.CompressedTensors && (lay == export.Own || !v.NeedsMatrix()) // FP4's layouts have four bits for two
+				if made.BitsPerWeight == 0 || conv == v.Spec.Convention && asMade && made.Bytes != c.Bytes {
 					t.Errorf("%d bytes made, %d exported", made.Bytes, c.Bytes)
 				}
 				if conv != v.Spec.Convention { // the layout's own tools reckon differently
