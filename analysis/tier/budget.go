@@ -46,11 +46,7 @@ func ParseBudget(text string, s *Shape) (Budget, error) {
 	case share && v > of:
 		return refuse("is more than everything")
 	case share:
-		b := Budget{Label: strconv.FormatFloat(100*v/of, 'g', 6, 64) + "%", Share: v / of, Bytes: int64(v / of * float64(all))}
-		if v == of { // not what rounding makes of it
-			b.Bytes = all
-		}
-		return b, nil
+		return Budget{Label: strconv.FormatFloat(100*v/of, 'g', 6, 64) + "%", Share: v / of, Bytes: int64(v / of * float64(all))}, nil
 	case v*of > maxBytes*maxExperts:
 		return refuse("is more than any model has")
 	}
