@@ -44,7 +44,6 @@ type Manager struct {
 	score  []float64 // averages, by layer·Experts+expert, before they are divided by weight
 	weight float64   // Σ of what the averages are over
 	count  []int64   // of the window
-	tokens int64
 	hot    []bool
 	since  []int // window that it was promoted at the end of; -1: it was there from the start
 	window int
