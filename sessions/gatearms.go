@@ -33,6 +33,7 @@ type gateParties struct {
 	arms     []gates.ArmSpec
 	said     *gates.Texts // what log probabilities are asked for; nil for none
 	settings map[string]string
+	drafts   bool // for the suite, by arms that can
 }
 
 // ErrNoArm is wrapped where gates have nobody to ask, ErrProbe where the probes that
@@ -84,7 +85,7 @@ func (p *gateParties) options(r GatesRequest) gates.Options {
 // open opens the checkpoint at path, where there is one, and all else that the request
 // names. identity is that which the checkpoint must have; "" for any.
 func (r *GatesRequest) open(ctx context.Context, path, identity string) (p *gateParties, err error) {
-	p = &gateParties{parties: &parties{}, settings: r.gateSettings()}
+	p = &gateParties{parties: &parties{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -126,8 +127,35 @@ func (r *GatesRequest) open(ctx context.Context, path, identity string) (p *gate
 	if p.suite, err = r.openSuite(p.ref); err != nil {
 		return p, err
 	}
-	return p, p.line(r)
+	asked := *r
+	asked.Local.Speculate, p.drafts = p.speculate(r)
+	p.settings = asked.gateSettings()
+	if r.NoDrafts && p.measures() && p.settings[GateSpeculate] == "" {
+		if p.settings == nil {
+			p.settings = map[string]string{}
+		}
+		p.settings[GateSpeculate] = "0" // where one a step is as usual
+	}
+	return p, p.line(&asked)
 }
+
+// speculate is how many tokens arms in process draft a step: where nothing is said of
+// it and the suite measures acceptance, one where the model has a layer for it, and own
+// says that an arm without one drafts nothing.
+func (p *gateParties) speculate(r *GatesRequest) (k int, own bool) {
+	if r.Local.Speculate > 0 || r.NoDrafts || !p.measures() || p.ref == nil || !canDraft(p.ref) {
+		return r.Local.Speculate, false
+	}
+	return 1, true
+}
+
+// measures says whether any probe measures acceptance.
+func (p *gateParties) measures() bool {
+	return slices.ContainsFunc(p.suite.Probes, func(q suite.Probe) bool { return q.Measure })
+}
+
+// canDraft says whether a candidate has a layer that drafts.
+func canDraft(c *candidate.Candidate) bool { return c.Arch != nil && len(c.Arch.MTP) > 0 }
 
 // measured is the request as one of a measurement, whose candidates are opened the
 // same way.
@@ -164,7 +192,9 @@ func (r *GatesRequest) openSuite(ref *candidate.Candidate) (*suite.Suite, error)
 	}
 	if r.Passes > 0 {
 		for i := range s.Probes {
-			s.Probes[i].Passes = r.Passes
+			if !s.Probes[i].Measure { // a greedy text is the same again
+				s.Probes[i].Passes = r.Passes
+			}
 		}
 	}
 	return &s, nil
@@ -315,6 +345,9 @@ func (p *gateParties) inProcess(c *candidate.Candidate, label, spec string, r *G
 		o.Set = r.KernelSet
 	}
 	o.Threads = cmp.Or(o.Threads, r.Threads)
+	if p.drafts && !canDraft(c) {
+		o.Speculate = 0
+	}
 	return gates.ArmSpec{Label: label, Spec: spec, Role: gates.Candidate, Open: func(ctx context.Context) (chat.Target, error) {
 		return local.New(ctx, c, o)
 	}}

@@ -62,7 +62,7 @@ type GatesRequest struct {
 	KeyEnv     string   // environment variable that holds the servers' key
 	Suite      string   // name or path; "": demo for the demo's tokenizer, else default
 	Probes     string   // GLOB or re:REGEXP of probes' IDs, separated by commas; "": all
-	Passes     int      // of each probe; 0: as the suite says
+	Passes     int      // of each probe but those that measure acceptance; 0: as the suite says
 	Texts      string   // corpus to ask log probabilities for; "": none
 	Top        int      // likeliest tokens at each position
 	TextChunks int      // of the corpus at most; 0: 8
@@ -73,7 +73,8 @@ type GatesRequest struct {
 	Codes      string // folder that keeps the codes of calibrated variants
 	Calib      []string
 	Cache      string        // folder that remembers digests of files; "": none
-	Local      local.Options // of arms in process
+	Local      local.Options // of arms in process; nothing said of drafts is one a step where the suite measures acceptance and the model can
+	NoDrafts   bool          // arms in process draft nothing, whatever the suite measures
 	Timeout    time.Duration
 	Threads    int
 	MemBytes   int64
@@ -87,7 +88,7 @@ type GatesRequest struct {
 
 	ready *gateParties // opened by PrepareGates
 
-	recipes []RecipeSource // that the session follows
+	held holdings // what the session holds that candidates may be made of
 }
 
 // GateSettings are what of a request decides answers and is not in the setup of its

@@ -43,6 +43,7 @@ func gatesRequestOf(g *sessions.GateRun, source string) sessions.GatesRequest {
 		Timeout: s.Timeout, NoPlacebo: s.Placebo() < 0, NoBaseline: true,
 	}
 	r.Local.Speculate, _ = strconv.Atoi(g.Settings[sessions.GateSpeculate])
+	r.NoDrafts = g.Settings[sessions.GateSpeculate] == "0"
 	r.Local.BF16 = g.Settings[sessions.GateActivations] == "bf16"
 	r.Local.PrefixCache = g.Settings[sessions.GatePrefixCache] != ""
 	r.Local.Fault = local.Fault(g.Settings[sessions.GateFault])

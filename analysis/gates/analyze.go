@@ -17,6 +17,7 @@ func Analyze(s *Setup, results []*Result, meters []*Meter, level float64) *Repor
 	r := &Report{Setup: s, Meters: a.ordered()}
 	r.Rows = a.rows()
 	r.Pairs = a.pairs()
+	r.Acceptance = a.acceptances()
 	r.Checks = a.checks(r)
 	r.Fails = a.fails(r)
 	return r

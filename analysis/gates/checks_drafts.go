@@ -56,6 +56,12 @@ func (c *checking) acceptance() {
 		c.say(CheckAcceptance, CheckUnknown, nil, "the arm is not through yet")
 		return
 	}
+	for i := range c.report.Acceptance {
+		if x := &c.report.Acceptance[i]; x.Arm == c.arm && x.Verdict == AcceptanceUnknown && !x.Told() {
+			c.say(CheckAcceptance, CheckUnknown, nil, "the suite measures it and it is not known of this arm: %s", x.Text)
+			return
+		}
+	}
 	if m.drafts() == 0 || m.Counted != nil && m.Counted.Drafted == 0 {
 		c.say(CheckAcceptance, CheckIdle, nil, "no tokens are drafted")
 		return

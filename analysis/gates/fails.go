@@ -27,6 +27,11 @@ func (a *analysis) fails(r *Report) []Fail {
 			out = append(out, Fail{FailRegression, p.Probe, p.Arm, fmt.Sprintf("%s: %s is %s", a.probeName(p.Probe), a.Arms[p.Arm].Label, p.Verdict)})
 		}
 	}
+	for i := range r.Acceptance {
+		if x := &r.Acceptance[i]; x.Verdict == AcceptanceBelow && a.Arms[x.Arm].Role == Candidate {
+			out = append(out, Fail{FailRegression, x.Probe, x.Arm, fmt.Sprintf("%s: %s is %s", a.probeName(x.Probe), a.Arms[x.Arm].Label, x.Text)})
+		}
+	}
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.Erred > 0 {
 			out = append(out, Fail{FailError, row.Probe, row.Arm,

@@ -25,7 +25,8 @@ type item struct{ root, number int }
 
 // pairs are all arms against the baseline: each probe's, then all in sum. A probe that
 // asks for the baseline's own answer is no test of which is better, as the baseline
-// cannot fail it: its need says how much may differ, and it is in no sum.
+// cannot fail it: its need says how much may differ, and it is in no sum. Neither is one
+// that measures acceptance, which asks for tokens alone.
 func (a *analysis) pairs() []Pair {
 	var out []Pair
 	for arm := 1; arm < len(a.Arms); arm++ {
@@ -79,7 +80,7 @@ func (a *analysis) pair(arm, probe int) Pair {
 	out := Pair{Probe: probe, Arm: arm}
 	ahead := map[item]int{} // passes of the arm less those of the baseline
 	for _, r := range a.byArm[arm] {
-		if probe >= 0 && r.Probe != probe || probe < 0 && a.Probes[r.Probe].Against {
+		if probe >= 0 && r.Probe != probe || probe < 0 && (a.Probes[r.Probe].Against || a.Probes[r.Probe].Measure) {
 			continue
 		}
 		k := r.Key()

@@ -2,12 +2,13 @@ package gates
 
 // Report is what a run says.
 type Report struct {
-	Setup  *Setup
-	Checks []Check // of the measurement itself, first
-	Rows   []Row   // probe after probe, arm after arm
-	Pairs  []Pair  // arms against the baseline: each probe, and last all in sum (Probe -1)
-	Meters []*Meter
-	Fails  []Fail
+	Setup      *Setup
+	Checks     []Check      // of the measurement itself, first
+	Rows       []Row        // probe after probe, arm after arm
+	Pairs      []Pair       // arms against the baseline: each probe, and last all in sum (Probe -1)
+	Acceptance []Acceptance // of probes that measure it, probe after probe, arm after arm
+	Meters     []*Meter
+	Fails      []Fail
 }
 
 // Row is what an arm answered to a probe.
@@ -39,7 +40,7 @@ func (r *Report) Row(probe, arm int) *Row {
 
 // Pair is an arm against the baseline on the answers of both.
 type Pair struct {
-	Probe, Arm    int // Probe -1: all but those that ask for the baseline's own answers
+	Probe, Arm    int // Probe -1: all but those that ask for the baseline's own answers, and that measure acceptance
 	Both, Neither int
 	OnlyBase      int     // the baseline passes, the arm does not
 	OnlyArm       int     // the other way round
@@ -113,7 +114,7 @@ type FailKind string
 // Kinds of failures.
 const (
 	FailNeed       FailKind = "need"       // an arm passes fewer than a probe needs; the baseline too
-	FailRegression FailKind = "regression" // an arm is worse than the baseline, beyond test and placebo
+	FailRegression FailKind = "regression" // an arm is worse than the baseline, or accepts fewer drafts, beyond test and placebo
 	FailCheck      FailKind = "check"      // the measurement cannot be believed
 	FailError      FailKind = "error"      // answers did not come
 )

@@ -34,7 +34,7 @@ type gatesFlags struct {
 	timeout                                   time.Duration
 	failOn                                    []string
 	noPlacebo, noBaseline, prefixCache, force bool
-	json                                      bool
+	json, draftsSaid                          bool
 	reading                                   readingFlags
 }
 
@@ -69,6 +69,7 @@ what a suite is, docs/gates.md what each figure and each check means.`,
 			if len(args) == 1 {
 				checkpoint = args[0]
 			}
+			f.draftsSaid = cmd.Flags().Changed("speculate")
 			return runGates(cmd.Context(), std, checkpoint, f)
 		},
 	}
@@ -85,7 +86,7 @@ what a suite is, docs/gates.md what each figure and each check means.`,
 	fl.IntVar(&f.top, "top", 20, "how many of the likeliest tokens to ask for at each position of --corpus")
 	fl.BoolVar(&f.noPlacebo, "no-placebo", false, "do not measure the baseline again at the end; differences are then not bounded by its own")
 	fl.BoolVar(&f.noBaseline, "no-baseline", false, "CHECKPOINT is only what variants are made from; the first candidate or server is the baseline")
-	fl.IntVar(&f.speculate, "speculate", 0, "tokens that arms in process draft a step with the multi-token-prediction layer")
+	fl.IntVar(&f.speculate, "speculate", 0, "tokens that arms in process draft a step with the multi-token-prediction layer (where it is not said and the suite measures acceptance: 1 where the model has one)")
 	fl.BoolVar(&f.prefixCache, "prefix-cache", false, "arms in process keep the beginnings of prompts that they have seen")
 	fl.IntVar(&f.slots, "slots", 0, "answers at the same time of an arm in process (0: 8)")
 	fl.IntVar(&f.maxLen, "max-model-len", 0, "tokens of prompt and answer of arms in process (0: as their config says)")
@@ -112,8 +113,9 @@ func (f *gatesFlags) request(checkpoint string) (sessions.GatesRequest, error) {
 	r := sessions.GatesRequest{
 		Checkpoint: checkpoint, Model: f.model, KeyEnv: f.keyEnv, Suite: f.suite, Probes: strings.Join(f.probes, ","), Passes: f.passes,
 		Texts: f.texts, TextChunks: f.chunks, Top: f.top, NoPlacebo: f.noPlacebo, NoBaseline: f.noBaseline, Targets: f.targets, Codes: f.codes, Calib: f.calib,
-		Local:   local.Options{Threads: f.threads, Speculate: f.speculate, PrefixCache: f.prefixCache, Slots: f.slots, MaxTokens: f.maxLen},
-		Timeout: f.timeout, Threads: f.threads, Program: version, KernelSet: kernels.Best(), Servers: f.servers,
+		Local:    local.Options{Threads: f.threads, Speculate: f.speculate, PrefixCache: f.prefixCache, Slots: f.slots, MaxTokens: f.maxLen},
+		NoDrafts: f.draftsSaid && f.speculate == 0,
+		Timeout:  f.timeout, Threads: f.threads, Program: version, KernelSet: kernels.Best(), Servers: f.servers,
 	}
 	for _, c := range f.candidates {
 		r.Candidates = append(r.Candidates, splitVariants(c)...)
