@@ -88,7 +88,7 @@ type GatesRequest struct {
 
 	ready *gateParties // opened by PrepareGates
 
-	held holdings // what the session holds that candidates may be made of
+	recipes []RecipeSource // that the session follows
 }
 
 // GateSettings are what of a request decides answers and is not in the setup of its
