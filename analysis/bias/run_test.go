@@ -261,7 +261,7 @@ func TestWeightsArePlainSums(t *testing.T) {
 // the order in which results come.
 func TestSameInAnyMemory(t *testing.T) {
 	ref := reference(t)
-	corpora := texts(t, 4, 64)
+	corpora := texts(t, 4, 160) // more rows than go through a layer at once
 	cands := variants(t, ref, "nvfp4", "code2")
 	want := looked(t, ref, cands, corpora, Options{Threads: 1})
 	least := leastMemory(t, ref, cands, corpora)

@@ -141,7 +141,7 @@ func (s *random) Weight(_ context.Context, p Place) (Weight, error) {
 	s.shared.mu.Lock()
 	s.shared.reads[p]++
 	s.shared.mu.Unlock()
-	return Weight{rows, cols, kernels.StoredOperand(kernels.Matrix{Element: kernels.BF16, Rows: rows, Cols: cols, Data: data})}, nil
+	return Weight{Rows: rows, Cols: cols, Operand: kernels.StoredOperand(kernels.Matrix{Element: kernels.BF16, Rows: rows, Cols: cols, Data: data})}, nil
 }
 
 func (s *random) data(p Place, rows, cols int) []byte {
