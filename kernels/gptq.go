@@ -73,11 +73,8 @@ func gptqFormats() []string {
 // hasGPTQ says whether codes of a format are rounded to a grid that a block's
 // parameters fix, along rows.
 func hasGPTQ(f Format) bool {
-	return f.Name == "nvfp4" || f.Name == "mxfp4" || f.Element == "int4" || hasCodebook(f)
+	return f.Name == "nvfp4" || f.Name == "mxfp4" || f.Element == "int4" || f.Codebook
 }
-
-// hasCodebook says whether the values of a format's codes are chosen once a matrix.
-func hasCodebook(f Format) bool { return f.Bits == 2 }
 
 // GPTQ chooses the codes of w, rows×n, so that the output error under the
 // Hessian is small; out has the lengths of Pass.Sizes for all rows, out nil or a
@@ -117,7 +114,7 @@ func (s Set) newGPTQ(w Operand, f *Factor, o GPTQOptions, out *Output) (*gptqJob
 		return nil, fmt.Errorf("%s: gptq: a hessian of %d columns for a matrix of %d: %w", name, n, cols, ErrShape)
 	case w.transposed:
 		return nil, fmt.Errorf("%s: gptq: of a transpose: %w", name, ErrUnsupported)
-	case f.order != nil && !o.Static && format.Scope == ScopeGroup && !hasCodebook(format):
+	case f.order != nil && !o.Static && format.Scope == ScopeGroup && !format.Codebook:
 		return nil, fmt.Errorf("%s: gptq: %w", name, errOrder)
 	case o.Importance != nil && len(o.Importance) != cols:
 		return nil, fmt.Errorf("%s: gptq: importance of %d columns for %d: %w", name, len(o.Importance), cols, ErrShape)
@@ -127,7 +124,7 @@ func (s Set) newGPTQ(w Operand, f *Factor, o GPTQOptions, out *Output) (*gptqJob
 	}
 	j := &gptqJob{set: s, w: w, f: f, o: o, format: format, rows: rows, cols: cols, group: format.Group, rule: gptqRuleOf(format, o.Spec.Convention)}
 	j.weighs = slices.Contains(q.weighted, o.Spec.Method)
-	j.static = o.Static || format.Scope != ScopeGroup || hasCodebook(format)
+	j.static = o.Static || format.Scope != ScopeGroup || format.Codebook
 	if format.Scope != ScopeGroup {
 		j.group = max(cols, 1)
 	}

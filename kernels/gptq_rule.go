@@ -22,7 +22,7 @@ const (
 // gptqRuleOf is the rule of a format under a convention.
 func gptqRuleOf(f Format, c Convention) gptqRule {
 	if f.Element == "e2m1" {
-		if hasCodebook(f) {
+		if f.Codebook {
 			return gptqCodebook
 		}
 		if f.Name == "mxfp4" && c == ModelOpt {

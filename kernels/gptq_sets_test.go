@@ -183,6 +183,8 @@ func TestGPTQRefuses(t *testing.T) {
 		{c.operand(), f, GPTQOptions{Spec: int4, Importance: make([]float32, 3)}, nil, ErrShape, "importance"},
 		{c.operand(), f, GPTQOptions{Spec: int4}, &Output{Codes: make([]byte, 3)}, ErrShape, "3 code bytes"},
 		{c.operand(), f, GPTQOptions{Spec: int4}, &Output{RowE2: make([]float64, 3)}, ErrShape, "row errors"},
+		{c.operand(), f, GPTQOptions{Spec: Spec{Format: "code2"}}, nil, ErrNeedsCodebook, "needs a codebook"},
+		{c.operand(), ordered, GPTQOptions{Spec: Spec{Format: "code2", Codebook: 1 << 8}}, nil, ErrRange, "codebook 0x0100"},
 		{broken, f, GPTQOptions{Spec: int4}, nil, sick, "int4-g32"},
 		{broken, f, GPTQOptions{Spec: Spec{Format: "nvfp4"}, Amax: float32(math.NaN())}, nil, ErrRange, "NaN"},
 	} {

@@ -95,14 +95,16 @@ func (c gptqCase) complete(t testing.TB, spec Spec) Spec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec.Codebook != 0 || !hasCodebook(f) {
+	if spec.Codebook != 0 || !f.Codebook {
 		return spec
 	}
 	m := c.matrix()
 	amax, _ := Reference().AbsMax(m)
-	if spec.Codebook, err = Best().ChooseCodebook(spec, m, amax, nil); err != nil {
+	book, err := Best().ChooseBook(spec, StoredOperand(m), amax, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	spec.Use(book)
 	return spec
 }
 

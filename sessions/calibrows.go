@@ -31,6 +31,7 @@ func (j *jobCalibrator) codes(session, variant, folder, tensor string) (kernels.
 	defer s.Close()
 	m, err := s.Matrix(tensor)
 	spec := v.Baseline().Spec
+	spec.Codebook = m.Codebook
 	if was := s.Manifest().Convention; err == nil && was != spec.Convention.String() {
 		err = &CodesError{dir, fmt.Sprintf("they are by %s, not %v", was, spec.Convention)}
 	}

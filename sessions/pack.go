@@ -33,7 +33,7 @@ func (e *engine) pack(ctx context.Context, v int, store *codes.Store) error {
 			return &ExportError{x.o.Dir, fmt.Sprintf("%s stays as it is (%s), which layout %s does not have room for", e.where(t), m.Why, x.plan.Layout)}
 		}
 		out := kernels.Output{Codes: m.Codes, Scales: m.Scales, Mins: m.Mins}
-		if err := x.writer.Store(x.matrix(t), 0, &out, m.Global); err != nil {
+		if err := x.writer.StoreMade(x.matrix(t), 0, &out, kernels.Spec{Global: m.Global, Codebook: m.Codebook}); err != nil {
 			return exportFailure(x, err)
 		}
 	}

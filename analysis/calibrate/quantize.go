@@ -236,7 +236,11 @@ func (k *making) stays(plain codes.Matrix, tap kernels.Tap, t Trade, why string)
 
 // encode quantizes the matrix by a variant without a Hessian.
 func (k *making) encode(v method.Variant, importance []float32) (codes.Matrix, kernels.Tap, error) {
-	p, err := v.Begin(k.set, k.w, k.amax, importance)
+	spec, err := v.Prepared(k.set, kernels.StoredOperand(k.w), k.amax, importance)
+	if err != nil {
+		return codes.Matrix{}, kernels.Tap{}, err
+	}
+	p, err := v.BeginPrepared(k.set, spec, k.w.Element, k.w.Rows, k.w.Cols, k.amax, importance)
 	if err != nil {
 		return codes.Matrix{}, kernels.Tap{}, err
 	}
@@ -247,7 +251,12 @@ func (k *making) encode(v method.Variant, importance []float32) (codes.Matrix, k
 	if rowsErr != nil {
 		err = rowsErr
 	}
-	return codes.Matrix{Codes: out.Codes, Scales: out.Scales, Mins: out.Mins, Global: global}, tap, err
+	return k.matrix(&out, global, spec.Codebook), tap, err
+}
+
+// matrix is what became of the weights, before it is signed.
+func (k *making) matrix(out *kernels.Output, global float32, book uint16) codes.Matrix {
+	return codes.Matrix{Rows: k.w.Rows, Cols: k.w.Cols, Codes: out.Codes, Scales: out.Scales, Mins: out.Mins, Global: global, Codebook: book}
 }
 
 // room is what the codes of so many rows take.
@@ -267,16 +276,22 @@ func (k *making) calibrated() (codes.Matrix, kernels.Tap, error) {
 	case !k.v.NeedsHessian():
 		return k.encode(k.v, k.in.importance)
 	}
-	p, err := k.base.Begin(k.set, k.w, k.amax, nil)
+	spec, err := k.v.Prepared(k.set, kernels.StoredOperand(k.w), k.amax, k.in.importance)
+	if err != nil {
+		return codes.Matrix{}, kernels.Tap{}, err
+	}
+	plain := k.base.Spec // as large, and without importance
+	plain.Codebook = spec.Codebook
+	p, err := k.base.BeginPrepared(k.set, plain, k.w.Element, k.w.Rows, k.w.Cols, k.amax, nil)
 	if err != nil {
 		return codes.Matrix{}, kernels.Tap{}, err
 	}
 	out := room(p, k.w.Rows)
 	_, _ = p.Finish() // no rows came, which is an error, and was meant
 	r, err := k.set.GPTQ(kernels.StoredOperand(k.w), k.in.factor, kernels.GPTQOptions{
-		Spec: k.v.Spec, Importance: k.in.importance, Amax: k.amax, Static: k.v.ActOrder, Threads: k.threads,
+		Spec: spec, Importance: k.in.importance, Amax: k.amax, Static: k.v.ActOrder, Threads: k.threads,
 	}, &out)
-	return codes.Matrix{Codes: out.Codes, Scales: out.Scales, Mins: out.Mins, Global: r.Global}, r.Tap, err
+	return k.matrix(&out, r.Global, spec.Codebook), r.Tap, err
 }
 
 // outputErrors fills in what the baseline and the chosen codes do to the outputs,

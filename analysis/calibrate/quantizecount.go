@@ -83,6 +83,14 @@ func changed(scheme string, a, b *codes.Matrix) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if f.Codebook {
+		if a, err = unpacked(a); err == nil {
+			b, err = unpacked(b)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
 	var n int64
 	for _, p := range []struct {
 		a, b []byte
@@ -97,6 +105,14 @@ func changed(scheme string, a, b *codes.Matrix) (int64, error) {
 		n++
 	}
 	return n, nil
+}
+
+// unpacked is a matrix of two bits with the codes of E2M1 that its codes stand for: an
+// index means something else in another codebook.
+func unpacked(m *codes.Matrix) (*codes.Matrix, error) {
+	out := *m
+	out.Codes = make([]byte, m.Rows*((m.Cols+1)/2))
+	return &out, kernels.UnpackCode2(out.Codes, m.Codes, m.Rows, m.Cols, m.Codebook)
 }
 
 // sizeOf is how many bytes a parameter has that the table of formats says a number

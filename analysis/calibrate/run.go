@@ -52,6 +52,10 @@ type Job struct {
 // numerics is the version of the arithmetic: codes of another are not gone on with.
 const numerics = "1"
 
+// numericsOfBooks is that of variants with a codebook, whose codes were of four bits in
+// the first.
+const numericsOfBooks = "2"
+
 // sequential is what manifests call inputs that were measured behind quantized
 // layers.
 const sequential = "sequential"
@@ -265,6 +269,9 @@ func (j *Job) Manifest() codes.Manifest {
 	m := codes.Manifest{
 		Format: 1, Source: s.Reference.Identity, Variant: s.Variant.Name, Convention: s.Variant.Spec.Convention.String(), GlobalScale: s.Globals.String(),
 		Targets: s.Targets, Units: j.Units(), Only: s.Only, Damp: s.Damp, Inputs: sequential, Numerics: numerics, Program: s.Program,
+	}
+	if s.Variant.NeedsMatrix() {
+		m.Numerics = numericsOfBooks
 	}
 	for i := range s.Matrices {
 		m.Matrices = append(m.Matrices, s.Matrices[i].Name)

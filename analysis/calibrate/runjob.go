@@ -270,7 +270,9 @@ func (r *running) lend(ctx context.Context, t *target, tap *kernels.Tap, res *Re
 		return nil
 	}
 	out := kernels.Output{Codes: res.Codes.Codes, Scales: res.Codes.Scales, Mins: res.Codes.Mins}
-	if res.Tap, err = r.s.Set.TapOf(r.base.Spec, w.Operand, &out, res.Codes.Global, r.s.Threads); err != nil {
+	spec := r.base.Spec
+	spec.Codebook = res.Codes.Codebook
+	if res.Tap, err = r.s.Set.TapOf(spec, w.Operand, &out, res.Codes.Global, r.s.Threads); err != nil {
 		return fmt.Errorf("calibrate: %s: %w", t.name, err)
 	}
 	return nil

@@ -15,6 +15,7 @@ func CodedWeight(set kernels.Set, spec kernels.Spec, m *codes.Matrix) (model.Wei
 	if m.Rows < 0 || m.Cols < 0 {
 		return model.Weight{}, fmt.Errorf("candidate: %s: %d×%d: %w", m.Name, m.Rows, m.Cols, kernels.ErrShape)
 	}
+	spec.Codebook = m.Codebook
 	c, err := newCoded(set, spec, m.Rows, m.Cols, 0, 0, m.Codes, m.Scales, m.Mins, m.Global)
 	if err != nil {
 		return model.Weight{}, fmt.Errorf("candidate: %s: %w", m.Name, err)

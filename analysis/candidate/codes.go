@@ -181,6 +181,7 @@ func (n *variants) parse(name string) (method.Variant, error) {
 
 // decodable takes stored codes for a matrix that decodes.
 func decodable(set kernels.Set, spec kernels.Spec, k *codes.Matrix) (*coded, error) {
+	spec.Codebook = k.Codebook
 	return newCoded(set, spec, k.Rows, k.Cols, 0, 0, k.Codes, k.Scales, k.Mins, k.Global)
 }
 
@@ -188,6 +189,9 @@ func decodable(set kernels.Set, spec kernels.Spec, k *codes.Matrix) (*coded, err
 func digestOf(k *codes.Matrix) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %d %d %x %d %d\n", k.Effective, k.Rows, k.Cols, k.Global, len(k.Codes), len(k.Scales))
+	if k.Codebook != 0 {
+		fmt.Fprintf(h, "%04x\n", k.Codebook)
+	}
 	for _, b := range [][]byte{k.Codes, k.Scales, k.Mins} {
 		_, _ = h.Write(b) // a hash never fails
 	}

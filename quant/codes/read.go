@@ -113,7 +113,7 @@ func (s *Store) checkUnit(u *unitFileOpen, i int) error {
 // matrix reads one and checks it against its digest.
 func (u *unitFileOpen) matrix(k int) (Matrix, error) {
 	e := &u.entries[k]
-	m := Matrix{Name: e.Name, Rows: e.Rows, Cols: e.Cols, Global: u.globals[k], Effective: e.Effective, Why: e.Why, Figures: e.Figures}
+	m := Matrix{Name: e.Name, Rows: e.Rows, Cols: e.Cols, Global: u.globals[k], Codebook: e.Codebook, Effective: e.Effective, Why: e.Why, Figures: e.Figures}
 	for f, to := range []*[]byte{&m.Codes, &m.Scales, &m.Mins} {
 		t, ok := u.ck.Lookup(e.Name + "." + fields[f])
 		if !ok {
@@ -126,6 +126,9 @@ func (u *unitFileOpen) matrix(k int) (Matrix, error) {
 	}
 	if m.sum() != e.SHA256 {
 		return Matrix{}, damaged(u.path, e.Name, "is damaged: its codes or scales are not what was written", nil)
+	}
+	if err := m.pack(); err != nil {
+		return Matrix{}, damaged(u.path, e.Name, "is damaged", err)
 	}
 	return m, nil
 }
@@ -160,7 +163,7 @@ func (s *Store) Describe(unit string) (list []Matrix, note []byte, err error) {
 		return nil, nil, err
 	}
 	for k, e := range u.entries {
-		list = append(list, Matrix{Name: e.Name, Rows: e.Rows, Cols: e.Cols, Global: u.globals[k], Effective: e.Effective, Why: e.Why, Figures: e.Figures})
+		list = append(list, Matrix{Name: e.Name, Rows: e.Rows, Cols: e.Cols, Global: u.globals[k], Codebook: e.Codebook, Effective: e.Effective, Why: e.Why, Figures: e.Figures})
 	}
 	return list, u.note, nil
 }

@@ -32,6 +32,7 @@ type Matrix struct {
 	Rows, Cols          int
 	Codes, Scales, Mins []byte // as kernels.Sizes has them
 	Global              float32
+	Codebook            uint16 // what codes of two bits stand for, see kernels.Spec; 0 of other formats
 	Effective           string // variant that really made it
 	Why                 string // reason, where that is not the manifest's
 	Figures             []byte // JSON of whoever made it; opaque here

@@ -39,10 +39,11 @@ type entry struct {
 	Name      string          `json:"name"`
 	Rows      int             `json:"rows"`
 	Cols      int             `json:"cols"`
+	Codebook  uint16          `json:"codebook,omitempty"` // as kernels.Spec has it
 	Effective string          `json:"effective"`
 	Why       string          `json:"why,omitempty"`
 	Figures   json.RawMessage `json:"figures,omitempty"`
-	SHA256    string          `json:"sha256"` // over its codes, scales, minima and global scale
+	SHA256    string          `json:"sha256"` // over its codes, scales, minima, global scale and codebook
 }
 
 // unitFile is the name of a unit's file: its number, and its name for people.
@@ -68,6 +69,9 @@ func (m *Matrix) sum() string {
 		_, _ = h.Write(d)
 	}
 	_, _ = h.Write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(m.Global)))
+	if m.Codebook != 0 { // others were written before there was any
+		_, _ = h.Write(binary.LittleEndian.AppendUint16(nil, m.Codebook))
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -95,7 +99,7 @@ func (s *Store) check(m *Matrix, seen map[string]bool) error {
 	case len(m.Figures) > 0 && !json.Valid(m.Figures):
 		return errors.New("its figures are no JSON")
 	}
-	return nil
+	return m.checkCodebook()
 }
 
 // errReader is a Put by whoever only reads.
@@ -126,7 +130,7 @@ func (s *Store) Put(unit string, list []Matrix, note []byte) error {
 			return &checkpoint.FileError{File: path, Tensor: m.Name, Reason: "cannot be written", Err: err}
 		}
 		seen[m.Name] = true
-		entries = append(entries, entry{m.Name, m.Rows, m.Cols, m.Effective, m.Why, m.Figures, m.sum()})
+		entries = append(entries, entry{m.Name, m.Rows, m.Cols, m.Codebook, m.Effective, m.Why, m.Figures, m.sum()})
 		globals = binary.LittleEndian.AppendUint32(globals, math.Float32bits(m.Global))
 		for f, d := range m.data() {
 			if len(d) > 0 {
