@@ -1,8 +1,10 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"quantscope/analysis/bias"
 	"quantscope/kernels"
@@ -48,6 +50,7 @@ type BiasRequest struct {
 	Chunk      int // tokens of a chunk of a text; 0: 512
 	Chunks     int // at most, of each corpus; 0: 4
 	BF16       bool
+	NoFloor    bool // leave out the reference under the other activations
 	Layout     layout.Options
 	Codes      string
 	Calib      []string
@@ -61,10 +64,16 @@ type BiasRequest struct {
 	Pause    func(context.Context) error
 	Warn     func(string)
 	Report   func(*bias.Report) // given what a run that finished says; may be nil
+
+	ready *biasParties // opened by PrepareBias
+	held  holdings
 }
 
 // Biaser is a feed that can look at biases of candidates of its session's own
-// checkpoint, as Gater runs gates.
+// checkpoint. Bias may be called from any goroutine and returns when the look has ended;
+// what it finds arrives through the feed. ctx ends it; what was recorded stays. Every
+// call is a look of its own. A second one at the same time, or one beside a measurement
+// or gates, is ErrMeasuring.
 type Biaser interface {
 	Bias(ctx context.Context, r BiasRequest) error
 }
@@ -72,21 +81,55 @@ type Biaser interface {
 // PreparedBias is a session that biases can be looked at in.
 type PreparedBias struct {
 	Path string
-	Made bool
-	Feed Feed
+	Made bool // it was made for this
+	Feed Feed // what is found arrives through it
+	r    BiasRequest
 }
 
-// PrepareBias opens everything that a look reads, and then the session, as
-// PrepareGates does.
-func PrepareBias(ctx context.Context, path string, r BiasRequest) (*PreparedBias, error) {
-	return nil, errors.ErrUnsupported
+// PrepareBias opens everything that a look reads, and then the session: that at path,
+// which must be of the same checkpoint, or a new one, in the default place where path is
+// "". Without an error nothing was computed, with one no session was made.
+func PrepareBias(ctx context.Context, path string, r BiasRequest) (p *PreparedBias, err error) {
+	p = &PreparedBias{Path: path, r: r}
+	defer func() {
+		if err != nil {
+			p, err = nil, errors.Join(err, p.Close())
+		}
+	}()
+	var identity string
+	if p.Feed, identity, p.r.held, p.Made, err = openLook(ctx, path); err != nil {
+		return p, err
+	}
+	at := r.Checkpoint
+	if s, ok := p.Feed.(*savedFeed); ok {
+		at = cmp.Or(at, s.meta.place())
+	}
+	if p.r.ready, err = p.r.open(ctx, at, identity); err == nil && p.Made {
+		p.Path, p.Feed, err = makeLook(ctx, path, at, p.r.measured(), p.r.ready.ref)
+	}
+	return p, err
 }
 
 // Run looks; see Biaser.
-func (p *PreparedBias) Run(ctx context.Context) error { return errors.ErrUnsupported }
+func (p *PreparedBias) Run(ctx context.Context) error {
+	b, ok := p.Feed.(Biaser)
+	if !ok {
+		return fmt.Errorf("sessions: %s: no biases can be looked at in it", p.Path)
+	}
+	return b.Bias(ctx, p.r)
+}
 
 // Close closes what was opened.
-func (p *PreparedBias) Close() error { return nil }
+func (p *PreparedBias) Close() error {
+	var errs []error
+	if p.r.ready != nil {
+		errs = append(errs, p.r.ready.close())
+	}
+	if p.Feed != nil {
+		errs = append(errs, p.Feed.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // Analyze is the report of what was found so far.
 func (b *BiasRun) Analyze() *bias.Report {

@@ -106,7 +106,7 @@ func TestDamage(t *testing.T) {
 		}, 0, 0, "tensor 0 of 300 is in no list"},
 		{"no events at all", func(t *testing.T, p string) { execSQL(t, p, "drop table events") }, 0, 0, "it has no events"},
 		{"an absent log", func(t *testing.T, p string) { _ = os.Remove(p + "-wal") }, damagedTensors, damagedTensors, ""},
-		{"a newer format", func(t *testing.T, p string) { execSQL(t, p, "pragma user_version = 7") }, 0, 0, "has format 7, this program reads up to format 6"},
+		{"a newer format", func(t *testing.T, p string) { execSQL(t, p, "pragma user_version = 8") }, 0, 0, "has format 8, this program reads up to format 7"},
 		{"format 0", func(t *testing.T, p string) { execSQL(t, p, "pragma user_version = 0") }, 0, 0, "has format 0"},
 		{"a foreign SQLite file", func(t *testing.T, p string) { execSQL(t, p, "pragma application_id = 1196444487") }, 0, 0, "an SQLite file of another program"},
 		{"not an SQLite file", func(t *testing.T, p string) {

@@ -23,6 +23,10 @@ type inserts struct {
 	recipe, recipeGroup, assigned                      *sql.Stmt
 	gates, gateEnd, arm, opened, probe, item           *sql.Stmt
 	replaced, answer, meter, unchecked, check          *sql.Stmt
+	biasRun, biasEnd, biasParty, biasWeights           *sql.Stmt
+	biasTensor, biasRow, biasKL                        *sql.Stmt
+	tierRun, tierEnd, tierBudget, tierResult           *sql.Stmt
+	tierWindow, tierMove                               *sql.Stmt
 }
 
 func values(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
@@ -69,6 +73,21 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 			" cache_queries, cache_hits, positions, nll, ppl, median_rank, kl_lower_bound, top1) values " + values(21)},
 		{&in.unchecked, "delete from checks where run = ? and arm = ?"},
 		{&in.check, "insert or replace into checks (run, arm, id, name, state, message) values " + values(6)},
+		{&in.biasRun, "insert or replace into bias_runs (id, seq, state, reference, identity, activations, layers, hidden, positions, corpora, kernel_set, program) values " + values(12)},
+		{&in.biasEnd, "update bias_runs set state = ?, reason = ? where id = ?"},
+		{&in.biasParty, "insert or replace into bias_candidates (run, id, label, spec, kind, identity, effective, bits_per_weight) values " + values(8)},
+		{&in.biasWeights, "insert or replace into bias_weights (run, candidate, layer, seq, tensors, rel_l2, bias, abs_bias, row_rms, row_max, positive, codebooks) values " + values(12)},
+		{&in.biasTensor, "insert or replace into bias_tensors (run, candidate, id, name, layer, expert, rel_l2, bias, row_rms, row_max) values " + values(10)},
+		{&in.biasRow, "insert or replace into bias_rows (run, candidate, layer, part, seq, positions, nonfinite, rel_l2, bias, gain, shift, shift_null, shift_null_max) values " + values(13)},
+		{&in.biasKL, "insert or replace into bias_kl (run, candidate, seq, positions, kl, kl_stderr, top1) values " + values(7)},
+		{&in.tierRun, "insert or replace into tier_runs (id, seq, state, model, identity, hot, cold, routed, workload, workload_kind, workload_sha256, tokens, layers, experts, top_k," +
+			" window, decay, hysteresis, stay, moves, per_layer, trace, seed, kernel_set, program) values " + values(25)},
+		{&in.tierEnd, "update tier_runs set state = ?, reason = ?, knee = ?, rise = ?, noise = ?, verdict = ? where id = ?"},
+		{&in.tierBudget, "insert or replace into tier_budgets (run, id, label, bytes, share) values " + values(5)},
+		{&in.tierResult, "update tier_budgets set windows = ?, coverage = ?, hits = ?, hits_settled = ?, hits_hindsight = ?, promoted = ?, evicted = ?, churn = ?, churn_per_window = ?, held = ?," +
+			" hot_bytes = ?, replace_bytes = ?, beside_bytes = ?, hits_random = ?, hits_coldest = ? where run = ? and id = ?"},
+		{&in.tierWindow, "insert or replace into tier_windows (run, budget, id, seq, first, tokens, pairs, hits, promoted, evicted, churn, hot, hot_bytes, held) values " + values(14)},
+		{&in.tierMove, "insert or replace into tier_moves (run, budget, window, id, layer, expert, up, score) values " + values(8)},
 		{&in.calibEnd, "update calibrations set state = ?, reason = ?, calibrated = ?, changed = ?, fell_back = ?, gate = ? where id = ?"},
 	} {
 		st, err := c.PrepareContext(ctx, s.query)
@@ -84,7 +103,9 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 func (in *inserts) close() {
 	for _, s := range []*sql.Stmt{in.event, in.session, in.tensor, in.variant, in.tap, in.finding, in.log, in.yard, in.yardEnd, in.candidate, in.corpus, in.score,
 		in.calib, in.calibUnit, in.calibrated, in.tokens, in.calibEnd, in.recipe, in.recipeGroup, in.assigned,
-		in.gates, in.gateEnd, in.arm, in.opened, in.probe, in.item, in.replaced, in.answer, in.meter, in.unchecked, in.check} {
+		in.gates, in.gateEnd, in.arm, in.opened, in.probe, in.item, in.replaced, in.answer, in.meter, in.unchecked, in.check,
+		in.biasRun, in.biasEnd, in.biasParty, in.biasWeights, in.biasTensor, in.biasRow, in.biasKL,
+		in.tierRun, in.tierEnd, in.tierBudget, in.tierResult, in.tierWindow, in.tierMove} {
 		if s != nil {
 			_ = s.Close() // frees memory only
 		}
@@ -113,6 +134,18 @@ func (in *inserts) derive(ctx context.Context, e *stored) error {
 		return in.putAnswer(ctx, e)
 	case EventGates, EventArm, EventMeter, EventGatesEnd:
 		if err := in.putGate(ctx, e); err != nil {
+			return err
+		}
+	case EventBiasFound:
+		return in.putBias(ctx, e)
+	case EventWindow, EventMoves:
+		return in.putTier(ctx, e)
+	case EventBias, EventBiasEnd:
+		if err := in.putBias(ctx, e); err != nil {
+			return err
+		}
+	case EventTier, EventTierEnd:
+		if err := in.putTier(ctx, e); err != nil {
 			return err
 		}
 	case EventYard:
@@ -239,7 +272,9 @@ func figureOrNull(f *Figure) any {
 // derivedTables are those that rebuild empties and fills anew.
 var derivedTables = []string{"session", "tensors", "variants", "taps", "findings", "log", "yards", "candidates", "corpora", "scores",
 	"calibrations", "units", "calibrated", "tokens", "recipes", "recipe_groups", "assigned",
-	"gate_runs", "arms", "probes", "cases", "answers", "meters", "checks"}
+	"gate_runs", "arms", "probes", "cases", "answers", "meters", "checks",
+	"bias_runs", "bias_candidates", "bias_weights", "bias_tensors", "bias_rows", "bias_kl",
+	"tier_runs", "tier_budgets", "tier_windows", "tier_moves"}
 
 // rebuild makes all derived tables and views anew from the events. It brings a
 // file of an older format up to this one, since events are the same in all.

@@ -58,7 +58,8 @@ func TestDocumentation(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range []EventKind{EventCreated, EventTensors, EventVariant, EventStarted, EventTap, EventFailed, EventFallback, EventFinding, EventPaused, EventResumed, EventCancelled, EventStopped, EventFinished, EventAudit, EventYard, EventScore, EventYardEnd, EventCalib, EventUnit, EventCalibEnd, EventPlan, EventGates, EventArm, EventAnswer, EventMeter, EventGatesEnd} {
+	for _, k := range []EventKind{EventCreated, EventTensors, EventVariant, EventStarted, EventTap, EventFailed, EventFallback, EventFinding, EventPaused, EventResumed, EventCancelled, EventStopped, EventFinished, EventAudit, EventYard, EventScore, EventYardEnd, EventCalib, EventUnit, EventCalibEnd, EventPlan, EventGates, EventArm, EventAnswer, EventMeter, EventGatesEnd,
+		EventBias, EventBiasFound, EventBiasEnd, EventTier, EventWindow, EventMoves, EventTierEnd} {
 		named(string(k))
 	}
 	for _, col := range columns {

@@ -18,7 +18,7 @@ type stored struct {
 	payload []byte
 	rec     Record  // of tap and failed events
 	variant Variant // of variant events
-	note    note    // of all but tap, tensors and score events, and those about gates
+	note    note    // of all but tap, tensors and score events, and those about gates, biases and tiers
 
 	// Of yard, score and yardend events: which measurement, as the file numbers
 	// them, and the index in State.Yards once yardBook.place has been asked.
@@ -40,6 +40,12 @@ type stored struct {
 	// State.Gates once gateBook.place has been asked.
 	gateRun int
 	gate    *gateJSON
+
+	// Of events about biases and about hot tiers, likewise.
+	biasRun int
+	bias    *biasJSON
+	tierRun int
+	tier    *tierJSON
 }
 
 // ofTensor says whether the event is about one tensor. Of such there may be very
@@ -55,12 +61,25 @@ func (e *stored) ofTensor() bool {
 // bulk says whether there may be many such events, which are committed in batches
 // and are no lines of the log.
 func (e *stored) bulk() bool {
-	return e.ofTensor() || e.Kind == EventScore || e.Kind == EventAnswer
+	return e.ofTensor() || e.unlogged()
 }
 
+// unlogged says whether an event of a run (a score, an answer, a window …) is one of
+// very many, and so neither a line of the log nor in a Batch's events.
+func (e *stored) unlogged() bool {
+	switch e.Kind {
+	case EventScore, EventAnswer, EventBiasFound, EventWindow, EventMoves:
+		return true
+	}
+	return false
+}
+
+// unloggedKinds are the kinds of such events as SQL lists them.
+const unloggedKinds = "'score', 'answer', 'biasrow', 'window', 'moves'"
+
 // note is the JSON payload of every event but tap, tensors and score, and those
-// about gates. Each kind uses
-// the fields that docs/session.md lists for it.
+// about gates, biases and tiers. Each kind uses the fields that docs/session.md lists
+// for it.
 type note struct {
 	Message string `json:"message"`
 
@@ -192,6 +211,10 @@ func decodeEvent(e *stored) error {
 		return err
 	case EventGates, EventArm, EventAnswer, EventMeter, EventGatesEnd:
 		return decodeGate(e)
+	case EventBias, EventBiasFound, EventBiasEnd:
+		return decodeBias(e)
+	case EventTier, EventWindow, EventMoves, EventTierEnd:
+		return decodeTier(e)
 	}
 	if err := json.Unmarshal(e.payload, &e.note); err != nil {
 		return err

@@ -67,7 +67,10 @@ func (e *exact) plain(v reflect.Value, at string) reflect.Value {
 		out.Set(inner)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if name, ok := jsonName(v.Type().Field(i)); ok {
+			f := v.Type().Field(i)
+			if inlined(f) {
+				out.Field(i).Set(e.plain(v.Field(i), at))
+			} else if name, ok := jsonName(f); ok {
 				out.Field(i).Set(e.plain(v.Field(i), at+"/"+pointerName(name)))
 			}
 		}
@@ -104,6 +107,12 @@ func (e *exact) plain(v reflect.Value, at string) reflect.Value {
 		return v
 	}
 	return out
+}
+
+// inlined says whether encoding/json writes the fields of a field as those of the
+// struct that it is in.
+func inlined(f reflect.StructField) bool {
+	return f.Anonymous && f.IsExported() && f.Type.Kind() == reflect.Struct && f.Tag.Get("json") == ""
 }
 
 // jsonName is what encoding/json calls a field.
@@ -178,7 +187,12 @@ func putAt(v reflect.Value, names []string, to reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if n, ok := jsonName(v.Type().Field(i)); ok && n == name {
+			f := v.Type().Field(i)
+			if inlined(f) {
+				if err := putAt(v.Field(i), names, to); !errors.Is(err, errNoPlace) {
+					return err
+				}
+			} else if n, ok := jsonName(f); ok && n == name {
 				return putAt(v.Field(i), names[1:], to)
 			}
 		}

@@ -199,7 +199,7 @@ func dumpTables(t *testing.T, path string) string {
 	}
 	defer c.Close()
 	var b strings.Builder
-	for _, table := range append(slices.Clone(derivedTables), "v_taps", "v_variants", "v_gates", "v_log") {
+	for _, table := range append(slices.Clone(derivedTables), "v_taps", "v_variants", "v_gates", "v_bias", "v_tier", "v_log") {
 		err := each(t.Context(), c, "select * from "+table, func(row []driver.Value) error {
 			_, err := fmt.Fprintln(&b, table, row)
 			return err

@@ -25,9 +25,7 @@ type followFeed struct {
 	fold    *fold
 	seq     int64
 	created int64 // microseconds since 1970
-	book    yardBook
-	calibs  calibBook
-	runs    gateBook
+	runs    books
 	ended   bool
 }
 
@@ -38,15 +36,7 @@ func newFollow(s *savedFeed, l *loaded, clock Clock) *followFeed {
 	f.fold = newFold(t)
 	for i := range l.notes {
 		e := l.notes[i]
-		if e.Kind == EventYard || e.Kind == EventScore {
-			_ = f.book.place(&e) // it fitted when it was loaded
-		}
-		if e.Kind == EventCalib || e.Kind == EventUnit {
-			_ = f.calibs.place(&e, len(f.tensors))
-		}
-		if e.Kind == EventGates {
-			_ = f.runs.place(&e)
-		}
+		_ = f.runs.place(&e, len(f.tensors)) // it fitted when it was loaded
 	}
 	f.fold.batch.LastSeq, f.fold.batch.LastUS = l.st.LastSeq, l.st.LastUS
 	return f
@@ -107,7 +97,7 @@ func (f *followFeed) look(ctx context.Context) (n int, more bool, err error) {
 		e := &events[i]
 		f.seq = e.Seq
 		f.lastSeq.Store(e.Seq)
-		if !e.valid(int(f.variants.Load()), len(f.tensors)) || f.book.place(e) != nil || f.calibs.place(e, len(f.tensors)) != nil || f.runs.place(e) != nil {
+		if !e.valid(int(f.variants.Load()), len(f.tensors)) || f.runs.place(e, len(f.tensors)) != nil {
 			continue
 		}
 		if e.Kind == EventVariant {

@@ -162,7 +162,7 @@ func canDraft(c *candidate.Candidate) bool { return c.Arch != nil && len(c.Arch.
 func (r *GatesRequest) measured() *MeasureRequest {
 	m := &MeasureRequest{
 		Layout: r.Layout, Targets: r.Targets, Calib: r.Calib, Codes: r.Codes, Cache: r.Cache, Chunks: cmp.Or(r.TextChunks, 8),
-		Threads: r.Threads, MemBytes: r.MemBytes, Program: r.Program, KernelSet: r.KernelSet, Pause: r.Pause, Warn: r.Warn, recipes: r.recipes,
+		Threads: r.Threads, MemBytes: r.MemBytes, Program: r.Program, KernelSet: r.KernelSet, Pause: r.Pause, Warn: r.Warn, held: r.held,
 	}
 	if r.Progress != nil {
 		m.Progress = func(at yardstick.Progress) { r.Progress(gates.Progress{Stage: at.Stage, Arm: -1, Probe: -1}) }

@@ -80,7 +80,7 @@ func (r *GatesRequest) parties(ctx context.Context, session string, meta *metaJS
 	if r.ready != nil {
 		return r.ready, nil
 	}
-	if r.recipes, err = storedRecipes(ctx, session); err != nil {
+	if r.held, err = storedHeld(ctx, session); err != nil {
 		return nil, err
 	}
 	at, err := r.place(session, meta)

@@ -88,7 +88,7 @@ type GatesRequest struct {
 
 	ready *gateParties // opened by PrepareGates
 
-	recipes []RecipeSource // that the session follows
+	held holdings // what the session holds that candidates may be made of
 }
 
 // GateSettings are what of a request decides answers and is not in the setup of its

@@ -66,7 +66,7 @@ func PrepareGates(ctx context.Context, path string, r GatesRequest) (p *Prepared
 				return p, err
 			}
 		}
-		if p.r.recipes, err = storedRecipes(ctx, path); err != nil {
+		if p.r.held, err = storedHeld(ctx, path); err != nil {
 			return p, err
 		}
 	}

@@ -384,7 +384,7 @@ func TestFormat5IsRead(t *testing.T) {
 		t.Errorf("digest %s, before %s: %v", now, digest, err)
 	}
 	query(t, path, "select user_version || ' ' || (select count(*) from taps) || ' ' || (select count(*) from recipes) || ' ' || (select count(*) from answers) from pragma_user_version", func(row []driver.Value) {
-		if got := sqlText(row[0]); got != "6 10 1 8" {
+		if got := sqlText(row[0]); got != "7 10 1 8" {
 			t.Errorf("format, taps, recipes, answers: %s", got)
 		}
 	})

@@ -72,7 +72,8 @@ func newJoining(a, b *State, label string) (*joining, error) {
 
 // state joins two states.
 func (j *joining) state(a, b *State) *State {
-	out := &State{Meta: a.Meta, Tensors: make([]Tensor, len(j.own[first])), Exports: slices.Clone(a.Exports), Audits: slices.Clone(a.Audits), Yards: cloneYards(a.Yards), Gates: cloneGates(a.Gates)}
+	out := &State{Meta: a.Meta, Tensors: make([]Tensor, len(j.own[first])), Exports: slices.Clone(a.Exports), Audits: slices.Clone(a.Audits), Yards: cloneYards(a.Yards), Gates: cloneGates(a.Gates),
+		Biases: cloneBiases(a.Biases), Tiers: cloneTiers(a.Tiers)}
 	out.Meta.Summary += " · with " + j.label
 	for t, own := range j.own[first] {
 		out.Tensors[t] = a.Tensors[own]

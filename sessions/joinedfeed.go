@@ -169,6 +169,8 @@ func (f *joinedFeed) take(side joinedSide, b Batch) Batch {
 		out.Exports, out.Audits = b.Exports, b.Audits
 		out.YardsBegun, out.YardChunks, out.YardsEnded = b.YardsBegun, b.YardChunks, b.YardsEnded
 		out.GatesBegun, out.GatesOpened, out.GatesAnswered, out.GatesMetered, out.GatesEnded = b.GatesBegun, b.GatesOpened, b.GatesAnswered, b.GatesMetered, b.GatesEnded
+		out.BiasesBegun, out.BiasesFound, out.BiasesEnded = b.BiasesBegun, b.BiasesFound, b.BiasesEnded
+		out.TiersBegun, out.TiersMoved, out.TiersEnded = b.TiersBegun, b.TiersMoved, b.TiersEnded
 	}
 	j.calibBatch(side, b, &out)
 	j.last[side] = j.sideProgress(side, b.Progress)

@@ -27,6 +27,8 @@ type Info struct {
 	Progress Progress          // no rates, and not the variant
 	Yards    []*Yard           // measurements of KL divergence, without their chunks
 	Gates    []*GateRun        // runs of gates, without their answers
+	Biases   []*BiasRun        // looks at biases through depth, without what they found
+	Tiers    []*TierRun        // runs of a hot tier, without their windows
 	Writer   int               // process that writes it now, 0 where none does
 }
 
@@ -82,7 +84,7 @@ func Inspect(path string) (Info, error) {
 		if !alive {
 			l.st.interrupt()
 		}
-		info = Info{Meta: l.st.Meta, Tensors: len(l.st.Tensors), Variants: l.st.Variants, Settings: l.settings, Progress: l.st.Progress, Yards: l.st.Yards, Gates: l.st.Gates}
+		info = Info{Meta: l.st.Meta, Tensors: len(l.st.Tensors), Variants: l.st.Variants, Settings: l.settings, Progress: l.st.Progress, Yards: l.st.Yards, Gates: l.st.Gates, Biases: l.st.Biases, Tiers: l.st.Tiers}
 		info.Progress.Total = l.st.measurements()
 		err := c.QueryRowContext(ctx, "select count(*) filter (where not failed), count(*) filter (where failed) from taps").
 			Scan(&info.Progress.Done, &info.Progress.Failed)

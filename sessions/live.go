@@ -24,6 +24,7 @@ type LiveFeed struct {
 	path  string
 	desk  *yardDesk
 	gates *gateDesk
+	looks *lookDesk
 	ended chan struct{} // closed when the file is closed
 
 	calibMem int64 // that calibrating may take
@@ -37,7 +38,7 @@ var _ Runner = (*LiveFeed)(nil)
 
 // launch starts the goroutines of a run.
 func launch(ctx context.Context, job *Job, o Options, s *opened) *LiveFeed {
-	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), desk: newYardDesk(s.st.Yards), gates: newGateDesk(s.st.Gates), ended: make(chan struct{}), calibMem: o.calibMem}
+	l := &LiveFeed{job: job, st: s.st, path: s.file.path, box: NewMailbox(o.Clock), desk: newYardDesk(s.st.Yards), gates: newGateDesk(s.st.Gates), looks: newLookDesk(s.st), ended: make(chan struct{}), calibMem: o.calibMem}
 	l.eng = newEngine(ctx, job, s.variants, s.st, o)
 	l.eng.opts, l.eng.session, l.eng.prepared = o.env(), s.file.path, s.prepared
 	l.rec = newRecorder(s.file, o.Clock, s.created, s.st, l.box, l.eng.stop)

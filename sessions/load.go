@@ -157,12 +157,12 @@ func lastSeq(ctx context.Context, c *sql.Conn) (last int64, err error) {
 	return seqs[0], nil
 }
 
-// loadNotes reads all events but taps, and but scores and answers where these are not
-// wanted, and returns the tensors events.
+// loadNotes reads all events but taps, and but those of which runs have very many
+// where these are not wanted, and returns the tensors events.
 func (l *loaded) loadNotes(ctx context.Context, c *sql.Conn, path string, last int64, scores bool) (chunks []stored, err error) {
 	which := " where kind <> 'tap' and seq <= ? order by seq"
 	if !scores {
-		which = " where kind <> 'tap' and kind <> 'score' and kind <> 'answer' and seq <= ? order by seq"
+		which = " where kind <> 'tap' and kind not in (" + unloggedKinds + ") and seq <= ? order by seq"
 	}
 	read := func(source string) error {
 		l.notes, chunks = nil, nil
@@ -265,12 +265,10 @@ func (l *loaded) finish(lastTap *Record) {
 	if lastTap.Seq > 0 {
 		lastSettled, st.Progress.Variant = lastTap.Seq, lastTap.Variant
 	}
-	var book yardBook
-	var calibs calibBook
-	var runs gateBook
+	var runs books
 	kept := l.notes[:0]
 	for _, n := range l.notes {
-		if n.Kind != EventVariant && !n.valid(len(st.Variants), len(st.Tensors)) || book.place(&n) != nil || calibs.place(&n, len(st.Tensors)) != nil || runs.place(&n) != nil {
+		if n.Kind != EventVariant && !n.valid(len(st.Variants), len(st.Tensors)) || runs.place(&n, len(st.Tensors)) != nil {
 			l.damage.add(n.Seq) // it names what there is not
 			continue
 		}
@@ -279,7 +277,9 @@ func (l *loaded) finish(lastTap *Record) {
 		st.takeYard(e)
 		st.takeCalib(e)
 		st.takeGates(e)
-		if e.Kind != EventScore && e.Kind != EventAnswer {
+		st.takeBias(e)
+		st.takeTier(e)
+		if !e.unlogged() {
 			st.Log = append(st.Log, e.Event)
 		}
 		if e.recipe != nil {

@@ -52,29 +52,15 @@ func (m *Mailbox) Post(e Event) {
 	})
 }
 
-// post appends an event with what it says of exports, audits, measurements, gates
-// and calibrations.
+// post appends an event with what it says of exports, audits, and what runs of several
+// events: measurements, calibrations, gates, biases, tiers.
 func (m *Mailbox) post(e *stored) {
-	if e.setup != nil || e.chunk != nil || e.end != nil {
-		m.add(func() {
-			m.rest.takeYard(e)
-			m.rest.LastSeq, m.rest.LastUS = max(m.rest.LastSeq, e.Seq), max(m.rest.LastUS, e.AtUS)
-		})
-		if e.Kind == EventScore {
-			return // no line of the log
-		}
-	}
-	if e.gate != nil {
-		m.add(func() {
-			m.rest.takeGates(e)
-			m.rest.LastSeq, m.rest.LastUS = max(m.rest.LastSeq, e.Seq), max(m.rest.LastUS, e.AtUS)
-		})
-		if e.Kind == EventAnswer {
-			return // no line of the log
-		}
-	}
-	if e.calibSetup != nil || e.unit != nil || e.calibEnd != nil {
-		m.add(func() { m.rest.takeCalib(e) })
+	m.add(func() {
+		m.rest.takeRuns(e)
+		m.rest.LastSeq, m.rest.LastUS = max(m.rest.LastSeq, e.Seq), max(m.rest.LastUS, e.AtUS)
+	})
+	if e.unlogged() {
+		return
 	}
 	if e.recipe != nil {
 		m.add(func() { m.rest.Recipes = append(m.rest.Recipes, e.recipe) })

@@ -245,10 +245,8 @@ func (f *fold) add(e *stored) {
 	if a := e.note.Audit; a != nil {
 		f.batch.Audits = append(f.batch.Audits, a)
 	}
-	f.batch.takeYard(e)
-	f.batch.takeCalib(e)
-	f.batch.takeGates(e)
-	if e.Kind != EventTap && e.Kind != EventTensors && e.Kind != EventScore && e.Kind != EventAnswer {
+	f.batch.takeRuns(e)
+	if e.Kind != EventTap && e.Kind != EventTensors && !e.unlogged() {
 		f.batch.Events = append(f.batch.Events, e.Event)
 	}
 	f.batch.LastSeq, f.batch.LastUS = max(f.batch.LastSeq, e.Seq), max(f.batch.LastUS, e.AtUS)

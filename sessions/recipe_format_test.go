@@ -39,7 +39,7 @@ func TestFormat4IsRead(t *testing.T) {
 		t.Errorf("digest %s, before %s: %v", now, digest, err)
 	}
 	query(t, path, "select user_version || ' ' || (select count(*) from taps) || ' ' || (select count(*) from recipes) from pragma_user_version", func(row []driver.Value) {
-		if got := sqlText(row[0]); got != "6 18 0" {
+		if got := sqlText(row[0]); got != "7 18 0" {
 			t.Errorf("format, taps, recipes: %s", got)
 		}
 	})

@@ -65,6 +65,7 @@ type savedFeed struct {
 	lastSeq  atomic.Int64 // of the last event that the reader was told of
 	desk     *yardDesk
 	gates    *gateDesk
+	looks    *lookDesk
 	box      *Mailbox // of measurements that are begun on this feed
 	st       *State   // nil once it was handed out
 	last     Batch
@@ -72,7 +73,7 @@ type savedFeed struct {
 }
 
 func newSaved(path string, l *loaded) *savedFeed {
-	s := &savedFeed{path: path, meta: l.meta, settings: l.settings, tensors: l.st.Tensors, st: l.st, desk: newYardDesk(l.st.Yards), gates: newGateDesk(l.st.Gates), box: NewMailbox(nil)}
+	s := &savedFeed{path: path, meta: l.meta, settings: l.settings, tensors: l.st.Tensors, st: l.st, desk: newYardDesk(l.st.Yards), gates: newGateDesk(l.st.Gates), looks: newLookDesk(l.st), box: NewMailbox(nil)}
 	s.lastSeq.Store(l.st.LastSeq)
 	s.variants.Store(int64(len(l.st.Variants)))
 	return s

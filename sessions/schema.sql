@@ -1,4 +1,4 @@
--- The session file, format 5. docs/session.md says what each column means.
+-- The session file, format 7. docs/session.md says what each column means.
 create table events (
     seq     integer primary key,
     at_us   integer not null,
@@ -380,6 +380,179 @@ create table checks (
     primary key (run, arm, id)
 ) without rowid;
 
+create table bias_runs (
+    id          integer primary key,
+    seq         integer not null,
+    state       text    not null,
+    reason      text,
+    reference   text    not null,
+    identity    text    not null,
+    activations text    not null,
+    layers      integer not null,
+    hidden      integer not null,
+    positions   integer not null,
+    corpora     text    not null,
+    kernel_set  text    not null,
+    program     text    not null
+);
+
+create table bias_candidates (
+    run             integer not null,
+    id              integer not null,
+    label           text    not null,
+    spec            text    not null,
+    kind            text    not null,
+    identity        text    not null,
+    effective       text    not null,
+    bits_per_weight real,
+    primary key (run, id)
+) without rowid;
+
+create table bias_weights (
+    run       integer not null,
+    candidate integer not null,
+    layer     integer not null,
+    seq       integer not null,
+    tensors   integer not null,
+    rel_l2    real,
+    bias      real,
+    abs_bias  real,
+    row_rms   real,
+    row_max   real,
+    positive  real,
+    codebooks text,
+    primary key (run, candidate, layer)
+) without rowid;
+
+create table bias_tensors (
+    run       integer not null,
+    candidate integer not null,
+    id        integer not null,
+    name      text    not null,
+    layer     integer,
+    expert    integer,
+    rel_l2    real,
+    bias      real,
+    row_rms   real,
+    row_max   real,
+    primary key (run, candidate, id)
+) without rowid;
+
+create table bias_rows (
+    run        integer not null,
+    candidate  integer not null,
+    layer      integer not null,
+    part       text    not null,
+    seq        integer not null,
+    positions  integer not null,
+    nonfinite  integer not null,
+    rel_l2     real,
+    bias       real,
+    gain       real,
+    shift      real,
+    shift_null real,
+    shift_null_max real,
+    primary key (run, candidate, layer, part)
+) without rowid;
+
+create table bias_kl (
+    run       integer not null,
+    candidate integer not null,
+    seq       integer not null,
+    positions integer not null,
+    kl        real,
+    kl_stderr real,
+    top1      real,
+    primary key (run, candidate)
+) without rowid;
+
+create table tier_runs (
+    id              integer primary key,
+    seq             integer not null,
+    state           text    not null,
+    reason          text,
+    model           text    not null,
+    identity        text    not null,
+    hot             text    not null,
+    cold            text    not null,
+    routed          text,
+    workload        text    not null,
+    workload_kind   text    not null,
+    workload_sha256 text    not null,
+    tokens          integer not null,
+    layers          integer not null,
+    experts         integer not null,
+    top_k           integer not null,
+    window          integer not null,
+    decay           real,
+    hysteresis      real,
+    stay            integer not null,
+    moves           integer not null,
+    per_layer       integer not null,
+    trace           integer not null,
+    seed            text    not null,
+    knee            real,
+    rise            real,
+    noise           real,
+    verdict         text,
+    kernel_set      text    not null,
+    program         text    not null
+);
+
+create table tier_budgets (
+    run              integer not null,
+    id               integer not null,
+    label            text    not null,
+    bytes            integer not null,
+    share            real,
+    windows          integer,
+    coverage         real,
+    hits             real,
+    hits_settled     real,
+    hits_hindsight   real,
+    promoted         integer,
+    evicted          integer,
+    churn            integer,
+    churn_per_window real,
+    held             integer,
+    hot_bytes        integer,
+    replace_bytes    integer,
+    beside_bytes     integer,
+    hits_random      real,
+    hits_coldest     real,
+    primary key (run, id)
+) without rowid;
+
+create table tier_windows (
+    run       integer not null,
+    budget    integer not null,
+    id        integer not null,
+    seq       integer not null,
+    first     integer not null,
+    tokens    integer not null,
+    pairs     integer not null,
+    hits      integer not null,
+    promoted  integer not null,
+    evicted   integer not null,
+    churn     integer not null,
+    hot       integer not null,
+    hot_bytes integer not null,
+    held      integer not null,
+    primary key (run, budget, id)
+) without rowid;
+
+create table tier_moves (
+    run    integer not null,
+    budget integer not null,
+    window integer not null,
+    id     integer not null,
+    layer  integer not null,
+    expert integer not null,
+    up     integer not null,
+    score  real,
+    primary key (run, budget, window, id)
+) without rowid;
+
 create view v_taps as
     select v.name as variant_name, t.name as tensor_name, t.kind, t.layer, t.expert, t.projection, t.mtp,
            t.rows, t.cols, t.dtype, p.*
@@ -435,6 +608,15 @@ create view v_gates as
            sum(replacement + invalid > 0) as broken, sum(replacement) as replacement, sum(completion_tokens) as tokens, sum(seconds) as seconds
     from v_answers a
     group by run, probe, arm;
+
+create view v_bias as
+    select c.label as candidate_name, r.*
+    from bias_rows r join bias_candidates c on c.run = r.run and c.id = r.candidate;
+
+create view v_tier as
+    select w.run, w.budget, b.label, w.id as window, w.first, w.tokens, w.hits * 1.0 / nullif(w.pairs, 0) as hit_share,
+           w.hot * 1.0 / (r.layers * r.experts) as coverage, w.promoted, w.evicted, w.churn, w.held, w.hot, w.hot_bytes, b.bytes as budget_bytes
+    from tier_windows w join tier_runs r on r.id = w.run join tier_budgets b on b.run = w.run and b.id = w.budget;
 
 create view v_log as
     select l.seq, l.at_us / 1e6 as seconds, l.kind, v.name as variant_name, t.name as tensor_name, l.message

@@ -108,10 +108,10 @@ const (
 	EventGatesEnd  EventKind = "gatesend"
 	EventBias      EventKind = "bias"    // a look at biases through depth began: its setup
 	EventBiasFound EventKind = "biasrow" // weights of a candidate, a part of a layer, or a divergence
-	EventBiasEnd   EventKind = "biasend" //
-	EventTier      EventKind = "tier"    // a run of a hot tier began: its setup
-	EventWindow    EventKind = "window"  // one window of it: trace level 1
-	EventMoves     EventKind = "moves"   // what moved at its end: trace level 2
+	EventBiasEnd   EventKind = "biasend"
+	EventTier      EventKind = "tier"   // a run of a hot tier began: its setup
+	EventWindow    EventKind = "window" // one window of it: trace level 1
+	EventMoves     EventKind = "moves"  // one window of it with what moved at its end: trace level 2
 	EventTierEnd   EventKind = "tierend"
 )
 
@@ -249,6 +249,8 @@ func (s *State) Apply(b Batch) {
 	s.applyYards(b)
 	s.applyCalibrations(b)
 	s.applyGates(b)
+	s.applyBiases(b)
+	s.applyTiers(b)
 	s.Progress = b.Progress
 	s.LastSeq = max(s.LastSeq, b.LastSeq)
 	s.LastUS = max(s.LastUS, b.LastUS)
@@ -261,7 +263,7 @@ func (s *State) Clone() *State {
 	c.Log = slices.Clone(s.Log)
 	c.Exports, c.Audits, c.Yards = slices.Clone(s.Exports), slices.Clone(s.Audits), cloneYards(s.Yards)
 	c.Calibrations, c.Recipes = cloneCalibrations(s.Calibrations), slices.Clone(s.Recipes)
-	c.Gates = cloneGates(s.Gates)
+	c.Gates, c.Biases, c.Tiers = cloneGates(s.Gates), cloneBiases(s.Biases), cloneTiers(s.Tiers)
 	c.Records = make([][]Record, len(s.Records))
 	for i, r := range s.Records {
 		c.Records[i] = slices.Clone(r)

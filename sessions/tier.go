@@ -1,8 +1,10 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"quantscope/analysis/tier"
 	"quantscope/kernels"
@@ -57,10 +59,16 @@ type TierRequest struct {
 	Pace     func(context.Context, *tier.Window) error
 	Warn     func(string)
 	Report   func(*tier.Setup, *tier.End) // given what a run that finished says; may be nil
+
+	ready *tierParties // opened by PrepareTier
+	held  holdings
 }
 
-// Tierer is a feed that can run a hot tier on its session's own checkpoint, as Gater
-// runs gates.
+// Tierer is a feed that can run a hot tier on its session's own checkpoint. Tier may be
+// called from any goroutine and returns when the run has ended; its windows arrive
+// through the feed. ctx ends it; what was recorded stays. Every call is a run of its
+// own. A second one at the same time, or one beside a measurement or gates, is
+// ErrMeasuring.
 type Tierer interface {
 	Tier(ctx context.Context, r TierRequest) error
 }
@@ -69,22 +77,51 @@ type Tierer interface {
 type PreparedTier struct {
 	Path string
 	Made bool // it was made for this
-	Feed Feed
+	Feed Feed // the windows arrive through it
+	r    TierRequest
 }
 
-// PrepareTier opens everything that a run reads, and then the session, as PrepareGates
-// does.
-func PrepareTier(ctx context.Context, path string, r TierRequest) (*PreparedTier, error) {
-	return nil, errors.ErrUnsupported
+// PrepareTier opens everything that a run reads, and then the session: that at path,
+// which must be of the same checkpoint, or a new one, in the default place where path is
+// "". Without an error no pass was made, with one no session was made.
+func PrepareTier(ctx context.Context, path string, r TierRequest) (p *PreparedTier, err error) {
+	p = &PreparedTier{Path: path, r: r}
+	defer func() {
+		if err != nil {
+			p, err = nil, errors.Join(err, p.Close())
+		}
+	}()
+	var identity string
+	if p.Feed, identity, p.r.held, p.Made, err = openLook(ctx, path); err != nil {
+		return p, err
+	}
+	at := r.Checkpoint
+	if s, ok := p.Feed.(*savedFeed); ok {
+		at = cmp.Or(at, s.meta.place())
+	}
+	if p.r.ready, err = p.r.open(ctx, at, identity); err == nil && p.Made {
+		p.Path, p.Feed, err = makeLook(ctx, path, at, p.r.measured(), p.r.ready.ref)
+	}
+	return p, err
 }
 
 // Run runs the tier; see Tierer.
-func (p *PreparedTier) Run(ctx context.Context) error { return errors.ErrUnsupported }
+func (p *PreparedTier) Run(ctx context.Context) error {
+	t, ok := p.Feed.(Tierer)
+	if !ok {
+		return fmt.Errorf("sessions: %s: no hot tier can be run in it", p.Path)
+	}
+	return t.Tier(ctx, p.r)
+}
 
 // Close closes what was opened.
-func (p *PreparedTier) Close() error { return nil }
-
-// TierMap is the text of a map of a session's runs, by the name that follows tier: in
-// the spec of a candidate: RUN/LABEL or LABEL of the newest run, with #random or
-// #coldest behind it for a control.
-func (s *State) TierMap(name string) (text string, ok bool) { return "", false }
+func (p *PreparedTier) Close() error {
+	var errs []error
+	if p.r.ready != nil {
+		errs = append(errs, p.r.ready.close())
+	}
+	if p.Feed != nil {
+		errs = append(errs, p.Feed.Close())
+	}
+	return errors.Join(errs...)
+}

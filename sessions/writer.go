@@ -220,11 +220,12 @@ func (f *file) ready(ctx context.Context) error {
 	}
 	const query = `select (select coalesce(max(seq), 0) from events) = max(
 		(select coalesce(max(seq), 0) from log), (select coalesce(max(seq), 0) from taps), (select coalesce(max(seq), 0) from scores),
-		(select coalesce(max(seq), 0) from answers),
+		(select coalesce(max(seq), 0) from answers), (select coalesce(max(seq), 0) from bias_weights), (select coalesce(max(seq), 0) from bias_rows), (select coalesce(max(seq), 0) from bias_kl),
+		(select coalesce(max(seq), 0) from tier_windows),
 		(select coalesce(max(seq), 0) from events where kind = 'tensors'))
 		and (select count(*) from taps where not failed) = (select count(*) from (select distinct variant, tensor from events where kind = 'tap'))
 		and (select count(*) from variants) = (select count(*) from events where kind = 'variant')
-		and (select count(*) from log) = (select count(*) from events where kind not in ('tap', 'tensors', 'score', 'answer'))
+		and (select count(*) from log) = (select count(*) from events where kind not in ('tap', 'tensors', ` + unloggedKinds + `))
 		and (select count(*) from yards) = (select count(*) from events where kind = 'yard')
 		and (select count(distinct seq) from scores) = (select count(*) from events where kind = 'score')
 		and (select count(*) from scores) = (select coalesce(sum(n), 0) from (select (select count(*) from candidates c where c.yard = s.yard) as n from (select distinct yard, seq from scores) s))
@@ -241,6 +242,13 @@ func (f *file) ready(ctx context.Context) error {
 		and (select count(*) from cases) = (select coalesce(sum(cases), 0) from probes)
 		and (select count(*) from answers) = (select count(*) from events where kind = 'answer')
 		and (select count(*) from answers where not replaced) = (select count(*) from (select distinct run, arm, probe, case_id, pass from answers))
+		and (select count(*) from bias_runs) = (select count(*) from events where kind = 'bias')
+		and (select count(*) from bias_weights) + (select count(*) from bias_rows) + (select count(*) from bias_kl) = (select count(*) from events where kind = 'biasrow')
+		and not exists (select 1 from bias_runs r where not exists (select 1 from bias_candidates c where c.run = r.id))
+		and (select count(*) from tier_runs) = (select count(*) from events where kind = 'tier')
+		and not exists (select 1 from tier_runs r where not exists (select 1 from tier_budgets b where b.run = r.id))
+		and (select count(*) from tier_windows) = (select count(*) from events where kind in ('window', 'moves'))
+		and (select count(*) from (select distinct run, budget, window from tier_moves)) = (select count(*) from events where kind = 'moves')
 		and (select count(*) from findings) = (select count(*) from events where kind = 'finding')
 		and (select count(*) from tensors) = (select value from session where key = 'tensors')`
 	var same sql.NullBool

@@ -90,7 +90,7 @@ type MeasureRequest struct {
 
 	ready *parties // opened by PrepareMeasure
 
-	recipes []RecipeSource // that the session follows
+	held holdings // what the session holds that candidates may be made of
 }
 
 // Measurer is a feed that can measure KL divergence to its session's own

@@ -81,7 +81,7 @@ func (r *MeasureRequest) parties(ctx context.Context, session string, meta *meta
 		r.Progress(yardstick.Progress{Stage: "opening", Party: -1})
 	}
 	var err error
-	if r.recipes, err = storedRecipes(ctx, session); err != nil {
+	if r.held, err = storedHeld(ctx, session); err != nil {
 		return nil, err
 	}
 	at := cmp.Or(r.Checkpoint, meta.place())
@@ -130,6 +130,7 @@ func (s *savedFeed) writing(ctx context.Context, f func(context.Context, *record
 	l.st.interrupt()
 	s.desk.know(l.st.Yards)
 	s.gates.know(l.st.Gates)
+	s.looks.know(l.st)
 	if l.st.LastSeq != s.lastSeq.Load() { // another process wrote meanwhile
 		s.box.reset(l.st.Clone())
 	}

@@ -83,13 +83,7 @@ func (p *parties) candidateOptions(r *MeasureRequest) candidate.Options {
 	o := candidate.Options{Set: r.KernelSet, Threads: r.Threads, Targets: r.Targets, Mem: r.MemBytes / 4, Recover: !r.AsStored, Layout: r.Layout, Export: newestExport}
 	o.Calibrate = p.calibrate(r)
 	o.Digest = func(ctx context.Context, path string) (string, error) { return yardstick.Digest(ctx, r.Cache, path) }
-	o.Recipe = func(name string) (string, bool) {
-		i := slices.IndexFunc(r.recipes, func(s RecipeSource) bool { return s.Name == name })
-		if i < 0 {
-			return "", false
-		}
-		return r.recipes[i].Text, true
-	}
+	o.Recipe, o.Tier = r.held.recipe, r.held.tier
 	return o
 }
 

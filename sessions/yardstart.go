@@ -53,7 +53,7 @@ func PrepareMeasure(ctx context.Context, path string, r MeasureRequest) (m *Prep
 				return nil, errors.Join(errServed(path), m.Close())
 			}
 		}
-		if r.recipes, err = storedRecipes(ctx, path); err != nil {
+		if r.held, err = storedHeld(ctx, path); err != nil {
 			return nil, errors.Join(err, m.Close())
 		}
 	}
