@@ -78,6 +78,9 @@ type blockPass struct {
 	tensorMass  float64
 	wroteTensor bool
 
+	book *codebook // of a format that has one
+	bias *biasSums // the same
+
 	// What codes that are given decode to, all rows of the chunk; nil: codes are chosen.
 	decoded []float32
 }
@@ -173,6 +176,9 @@ func (p *blockPass) rows(data []byte, rows int, out *Output) {
 		for r := range n {
 			p.row(band[r*rowBytes:(r+1)*rowBytes], out, top+r)
 			w2, e2 := p.tap.endRow()
+			if p.bias != nil {
+				p.bias.endRow()
+			}
 			if out.RowW2 != nil {
 				out.RowW2[top+r] = w2
 			}
@@ -253,6 +259,7 @@ func (p *blockPass) finish() Tap {
 		p.tap.block(p.tensorRange.amax, &p.tensor, p.tensorRange.farthest(p.tensor.mid), p.tensorMass)
 	}
 	t := p.tap.record()
+	p.bias.record(&t)
 	blockBufferPool.Put(p.blockBuffers)
 	p.blockBuffers = nil
 	return t

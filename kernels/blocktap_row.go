@@ -49,6 +49,10 @@ func (p *blockPass) row(src []byte, out *Output, at int) {
 			p.measure(w, p.decoded[at*p.cols+col:][:n], params, dst)
 			continue
 		}
+		if p.book != nil {
+			p.encodeBook(w, params, dst)
+			continue
+		}
 		p.encode(w, params, dst)
 	}
 }

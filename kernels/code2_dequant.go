@@ -16,10 +16,11 @@ func (s Set) dequantizeBook(dst []float32, spec Spec, rows, cols int, codes, sca
 	if spec.Codebook == 0 {
 		return fmt.Errorf("%s decode: %w", spec.Format, ErrNeedsCodebook)
 	}
-	f, wide, err := wideOfBook(spec.Format)
+	f, err := FormatByName(spec.Format)
 	if err != nil {
 		return err
 	}
+	wide := wideOfBook(f)
 	narrow, nibbles, perRow := ceilDiv(cols, 4), ceilDiv(cols, 2), ceilDiv(cols, f.Group)
 	for _, x := range []struct {
 		what       string
@@ -54,15 +55,4 @@ func (s Set) dequantizeBook(dst []float32, spec Spec, rows, cols int, codes, sca
 		}
 	}
 	return nil
-}
-
-// wideOfBook is the format of four bits whose scales a format with a codebook has.
-func wideOfBook(name string) (f Format, wide string, err error) {
-	if f, err = FormatByName(name); err != nil {
-		return f, "", err
-	}
-	if f.Scale == "e8m0" {
-		return f, "mxfp4", nil
-	}
-	return f, "nvfp4", nil
 }

@@ -61,6 +61,8 @@ var formats = []Format{
 	int4Format("int4-g32-sym", 32, true), int4Format("int4-g64-sym", 64, true), int4Format("int4-g128-sym", 128, true), int4Format("int4-channel-sym", 0, true),
 	{Name: "code2", Description: "two bits: four of NVFP4's code values a tensor, with its scales",
 		Bits: 2, Element: "e2m1", Codes: slices.Clone(e2m1Values[:]), Codebook: true, Scope: ScopeGroup, Group: BlockNVFP4, Scale: "e4m3", ScaleBits: 8, TensorBytes: 4 + codebookBytes},
+	{Name: "code2-mxfp4", Description: "two bits: four of MXFP4's code values a tensor, with its scales",
+		Bits: 2, Element: "e2m1", Codes: slices.Clone(e2m1Values[:]), Codebook: true, Scope: ScopeGroup, Group: 32, Scale: "e8m0", ScaleBits: 8, TensorBytes: codebookBytes},
 }
 
 func int4Format(name string, group int, symmetric bool) Format {

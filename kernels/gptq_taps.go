@@ -24,29 +24,51 @@ func (s Set) givenBlocks(spec Spec, f Format, cols, scaleBytes, minBytes int, ou
 			c.high, c.low = high, low
 		}
 	default:
-		if f.Name != "mxfp4" {
+		if f.Scale != "e8m0" {
 			return nil, fmt.Errorf("codes of %s: %w", f.Name, ErrUnsupported)
 		}
 		conv := mxfp4Chooser(spec.Convention)
 		rule, k.plain = ruleE2M1, conv
-		k.with = func(scale, _ float32, c *blockChoice) { c.take(min(F32ToE8M0(scale), 2*biasE8M0)) }
+		reach := float64(MaxE2M1)
+		if spec.Codebook != 0 {
+			reach = newCodebook(spec.Codebook).reach
+		}
+		k.with = func(scale, _ float32, c *blockChoice) {
+			c.take(min(F32ToE8M0(scale), 2*biasE8M0))
+			c.reach = reach * float64(c.step)
+		}
 	}
 	p := s.beginBlocks(f, BF16, cols, rule, k, scaleBytes, minBytes)
+	t := &givenBlockTap{blockPass: p, chooser: k}
+	if spec.Codebook != 0 {
+		p.bias, t.tables = newBiasSums(spec), tablesOfBook(spec.Codebook)
+	}
 	if f.Scope == ScopeTensor {
 		k.with(k.decoder.scale(0), 0, &p.tensor)
 	}
-	return &givenBlockTap{p, k}, nil
+	return t, nil
 }
 
 // givenBlockTap is a pass over codes that are given.
 type givenBlockTap struct {
 	*blockPass
 	chooser *givenChooser
+	tables  *bookTables // of a format with a codebook, whose codes are packed
+	nibbles []byte      // of a chunk
 }
 
 func (t *givenBlockTap) rows(e Element, data []byte, q []float32, rows int, out *Output) {
 	t.element, t.decoded = e, q
-	t.blockPass.rows(data, rows, &Output{Codes: out.Codes, RowE2: out.RowE2, RowW2: out.RowW2})
+	codes := out.Codes
+	if t.tables != nil && t.cols > 0 {
+		narrow, wide := ceilDiv(t.cols, 4), ceilDiv(t.cols, 2)
+		t.nibbles = resize(t.nibbles, rows*wide)
+		for r := range rows {
+			t.tables.unpackRow(t.nibbles[r*wide:][:wide], codes[r*narrow:][:narrow], t.cols)
+		}
+		codes = t.nibbles
+	}
+	t.blockPass.rows(data, rows, &Output{Codes: codes, RowE2: out.RowE2, RowW2: out.RowW2})
 }
 
 func (t *givenBlockTap) finish() Tap {
@@ -87,6 +109,9 @@ func (p *blockPass) measure(w, q []float32, params []blockParams, codes []byte) 
 			p.set.blocks.measure(w[from:body], q[from:body], params[i].bins, p.bins[from:body], &p.tap.sums)
 		}
 		blockMeasureRef(w[body:to], q[body:to], params[i].bins, p.bins[body:to], &p.tap.sums)
+	}
+	if p.bias != nil {
+		p.bias.addRun(w, q)
 	}
 	p.count(w, codes)
 }
@@ -132,7 +157,7 @@ func (s Set) givenNVFP4(spec Spec, cols int, amax, global float32) (givenTap, er
 	t := &givenNVFP4Tap{nvfp4Pass: p}
 	if spec.Codebook != 0 {
 		p.set.nvfp4Count = nvfp4CountRef
-		p.job.reach = newCodebook(spec.Codebook).reach
+		p.job.reach, p.job.bias = newCodebook(spec.Codebook).reach, newBiasSums(spec)
 		t.tables, t.nibbles = tablesOfBook(spec.Codebook), make([]byte, ceilDiv(cols, 2))
 	}
 	return t, nil
@@ -164,7 +189,7 @@ func (t *givenNVFP4Tap) rows(e Element, data []byte, q []float32, rows int, out 
 			codes = t.nibbles
 		}
 		t.set.nvfp4GivenRow(j, data[r*rowBytes:(r+1)*rowBytes], q[r*t.cols:(r+1)*t.cols], codes, out.Scales[r*rowScales:])
-		w2, e2 := j.tap.endRow()
+		w2, e2 := j.endRow()
 		if out.RowW2 != nil {
 			out.RowW2[r] = w2
 		}
@@ -238,4 +263,9 @@ func (j *nvfp4Job) measure(w, q *nvfp4Block, step float32, codes []byte) {
 		t.errors[errorBin(w[i+1]/divisor-e2m1Values[pair>>4])&63]++
 	}
 	t.lanes.add(w, q)
+	if j.bias != nil {
+		for i := range w {
+			j.bias.add(i/2, float64(w[i]), float64(q[i]))
+		}
+	}
 }

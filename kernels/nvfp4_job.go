@@ -59,6 +59,7 @@ type nvfp4Job struct {
 
 	weights *nvfp4Weights // of imatrix: its search is a sweep
 	book    *codebook     // of code2
+	bias    *biasSums     // of records of code2
 	reach   float64       // what codes reach, in steps
 
 	tap nvfp4Tap
@@ -122,7 +123,7 @@ func checkGlobal(global float32, conv Convention) error {
 // stored is the global scale to use, 0 for the one that follows from amax.
 func (j *nvfp4Job) start(element Element, conv Convention, search nvfp4Search, amax, stored float32) {
 	j.element, j.conv, j.search, j.weights = element, conv, search, nil
-	j.book, j.reach = nil, MaxE2M1
+	j.book, j.bias, j.reach = nil, nil, MaxE2M1
 	j.tap.reset()
 	j.allZero = amax == 0 && stored == 0
 	range6 := MaxE2M1 * search.top // 2688, or 1536 for four over six

@@ -36,7 +36,7 @@ func (p *nvfp4Pass) rows(data []byte, rows int, out *Output) {
 			scales = out.Scales[r*rowScales : (r+1)*rowScales]
 		}
 		p.set.nvfp4Row(j, data[r*rowBytes:(r+1)*rowBytes], codes, scales)
-		w2, e2 := j.tap.endRow()
+		w2, e2 := j.endRow()
 		if out.RowW2 != nil {
 			out.RowW2[r] = w2
 		}
@@ -48,7 +48,16 @@ func (p *nvfp4Pass) rows(data []byte, rows int, out *Output) {
 
 func (p *nvfp4Pass) finish() Tap {
 	t := p.job.tap.record(p.job.scale2())
+	p.job.bias.record(&t)
 	nvfp4Jobs.Put(p.job)
 	p.job = nil
 	return t
+}
+
+// endRow ends a row of the record.
+func (j *nvfp4Job) endRow() (w2, e2 float64) {
+	if j.bias != nil {
+		j.bias.endRow()
+	}
+	return j.tap.endRow()
 }

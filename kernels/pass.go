@@ -16,9 +16,12 @@ type Spec struct {
 	// Global is the stored second-level or tensor scale to use, where the format
 	// has one; 0 takes it from the matrix.
 	Global float32
-	// Codebook are the codes of code2, a bit each: what ChooseCodebook gives. 0 for
-	// every other format.
+	// Codebook are the codes of a format with codebooks, a bit each: what
+	// ChooseCodebook gives. 0 for every other format.
 	Codebook uint16
+	// Books are the errors of the search that Codebook is from, for the record alone:
+	// see Use.
+	Books BookErrors
 }
 
 // Conventions lists whose arithmetic a format can follow, the default first;

@@ -11,12 +11,6 @@ type FP4 struct {
 	Global     float32 // as stored; of nvfp4
 }
 
-// Recoding is what is chosen for an FP4 matrix before its codes change.
-type Recoding struct {
-	Codebook uint16
-	L2, Sym  float64 // as Bias has them
-}
-
 // ChooseRecoding chooses the codebook of an FP4 matrix under a method of code2, from
 // the histogram of its codes weighed by their steps squared, and by the importance of
 // columns where that is not nil: exact. The error is that against the FP4 matrix, whose

@@ -1,0 +1,58 @@
+package kernels
+
+import "math"
+
+// Codebook lists the values of a mask of codes, ascending.
+func Codebook(mask uint16) []float32 {
+	var out []float32
+	for _, code := range e2m1Ascending {
+		if mask&(1<<code) != 0 {
+			out = append(out, e2m1Values[code])
+		}
+	}
+	return out
+}
+
+// e2m1Ascending are the codes in the order of their values, but for −0.
+var e2m1Ascending = [15]byte{15, 14, 13, 12, 11, 10, 9, 0, 1, 2, 3, 4, 5, 6, 7}
+
+// Every place where the nearest value can change is a multiple of a quarter:
+// cells are a quarter wide, from −7 up, and their ends are open.
+const (
+	bookCells = 56
+	bookFirst = -28 // quarters
+)
+
+// bookCell is the cell of x = w/step. What lies on the border of two is in the
+// one nearer to 0, and 0 in the positive one.
+func bookCell(x float32) int {
+	t := float64(x) * 4
+	if t > 0 {
+		t = math.Ceil(t) - 1
+	} else {
+		t = max(math.Floor(t), bookFirst)
+	}
+	return int(min(t, bookFirst+bookCells-1)) - bookFirst
+}
+
+// codebook finds the nearest of four values.
+type codebook struct {
+	codes  [bookCells]byte
+	values [bookCells]float32
+	reach  float64
+}
+
+func newCodebook(mask uint16) *codebook {
+	b := new(codebook)
+	for cell := range b.codes {
+		middle := (float64(cell+bookFirst) + 0.5) / 4
+		least := math.Inf(1)
+		for _, code := range e2m1Ascending {
+			if d := math.Abs(float64(e2m1Values[code]) - middle); mask&(1<<code) != 0 && d < least {
+				b.codes[cell], b.values[cell], least = code, e2m1Values[code], d
+			}
+		}
+		b.reach = max(b.reach, math.Abs(float64(b.values[cell])))
+	}
+	return b
+}
