@@ -45,7 +45,7 @@ func init() {
 		},
 	}
 	quantizers["code2-mxfp4"] = quantizer{
-		conventions: quantizers["mxfp4"].conventions,
+		conventions: mxfp4Conventions,
 		methods:     codebookMethods,
 		stored:      func(Format, Convention) (int, int) { return 1, 0 },
 		multiple:    1,

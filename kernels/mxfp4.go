@@ -5,9 +5,13 @@ import (
 	"slices"
 )
 
+// mxfp4Conventions are whose arithmetic MXFP4 can follow, the default first; two bits
+// under its scales have the same, whichever is entered first.
+var mxfp4Conventions = []Convention{CT32, CT, ModelOpt}
+
 func init() {
 	quantizers["mxfp4"] = quantizer{
-		conventions: []Convention{CT32, CT, ModelOpt},
+		conventions: mxfp4Conventions,
 		methods:     []string{"rtn"},
 		weighted:    []string{imatrix},
 		labels: func(method string) []string {
