@@ -21,10 +21,11 @@ func (v Variant) Prepared(set kernels.Set, w kernels.Operand, amax float32, impo
 	}
 	spec := v.Spec
 	if v.NeedsMatrix() && spec.Codebook == 0 {
-		var err error
-		if spec.Codebook, err = set.ChooseCodebookOf(spec, w, amax, importance); err != nil {
+		book, err := set.ChooseBook(spec, w, amax, importance)
+		if err != nil {
 			return kernels.Spec{}, fmt.Errorf("variant %q: %w", v.Name, err)
 		}
+		spec.Use(book)
 	}
 	return spec, nil
 }

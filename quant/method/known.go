@@ -19,7 +19,7 @@ type Help struct {
 var schemes = []string{
 	"nvfp4", "mxfp4", "int4-g128", "int4-g128-sym", "fp8", "fp8-channel", "fp8-block128",
 	"int4-g64", "int4-g64-sym", "int4-g32", "int4-g32-sym", "int4-channel", "int4-channel-sym",
-	"code2",
+	"code2", "code2-mxfp4",
 }
 
 // descriptions say what a method does; what a bare scheme is, the table of
@@ -32,6 +32,7 @@ var descriptions = map[string]string{
 	"nvfp4+4over6":  "the largest magnitude goes to 6 or to 4, whichever has less error",
 	"nvfp4+imatrix": "of all 126 block scales the one with the least error weighed by the inputs' second moments",
 	"code2":         "two bits: the four of NVFP4's code values that have the least squared error in the tensor",
+	"code2-mxfp4":   "the same with MXFP4's scales: 2.25 bits",
 	"mxfp4+imatrix": "the power of two with the least error weighed by the inputs' second moments",
 }
 
@@ -48,8 +49,8 @@ const (
 )
 
 // Known lists the variants that can be had, with a line on each: every scheme
-// with all that choose its parameters, then gptq once a scheme, though it goes
-// with each of them.
+// with all that choose its parameters, then imatrix with codebooks that are no
+// controls and gptq once a scheme, though they go with each of them.
 func Known() []Help {
 	var help []Help
 	for _, scheme := range schemes {
@@ -75,7 +76,7 @@ func Known() []Help {
 			help = append(help, h)
 		}
 		if whole(scheme) {
-			for _, m := range choosers(scheme) {
+			for _, m := range choosers(scheme)[:2] { // controls go with it too
 				help = append(help, Help{Name: variantName(scheme, m) + "+" + imatrix, Description: codebookImatrix, Calibrated: true})
 			}
 		}

@@ -37,6 +37,8 @@ func TestParse(t *testing.T) {
 		{"code2", "code2", "code2", "l2", 2.5, 1, kernels.ModelOpt},
 		{"code2+l2", "code2", "code2", "l2", 2.5, 1, kernels.ModelOpt},
 		{"code2+sym", "code2+sym", "code2", "sym", 2.5, 1, kernels.ModelOpt},
+		{"code2+mirror", "code2+mirror", "code2", "mirror", 2.5, 1, kernels.ModelOpt},
+		{"code2-mxfp4+asym", "code2-mxfp4+asym", "code2-mxfp4", "asym", 2.25, 1, kernels.CT32},
 		{"int4-channel", "int4-channel", "int4-channel", "rtn", 4, 1, kernels.Own},
 	} {
 		v, err := Parse(c.name)
@@ -70,7 +72,9 @@ func TestParseRefuses(t *testing.T) {
 		{"fp8-block128+imatrix", ErrNotFor, []string{`"imatrix" is not for fp8-block128`, "nothing to weigh"}},
 		{"code2+act", ErrIncomplete, []string{`"act" needs gptq`, "code2+gptq+act"}},
 		{"code2+l2+sym", ErrConflict, []string{"l2 and sym both choose the codebook"}},
-		{"code2+rtn", ErrUnknown, []string{"l2, sym, imatrix"}},
+		{"code2+rtn", ErrUnknown, []string{"known for code2: l2, sym, asym, mirror, imatrix, gptq, act)"}},
+		{"code2-mxfp4+asym+mirror", ErrConflict, []string{"asym and mirror both choose the codebook"}},
+		{"code2-mxfp4+range", ErrUnknown, []string{"known for code2-mxfp4: l2, sym, asym, mirror, imatrix, gptq, act)"}},
 		{"int4-g128+act", ErrIncomplete, []string{`"act" needs gptq`, "int4-g128+gptq+act"}},
 		{"nvfp4+act+mse", ErrIncomplete, []string{"nvfp4+gptq+act"}},
 		{"nvfp4+mse+imatrix", ErrConflict, []string{"mse and imatrix"}},
