@@ -7,6 +7,7 @@ import (
 
 	"quantscope/kernels"
 	"quantscope/quant/codes"
+	"quantscope/quant/layout"
 )
 
 // Codes are what calibration chose, as package codes keeps it: matrices by name.
@@ -27,10 +28,15 @@ func (r *run) calibrated(st statement, jobs []*job) found {
 	if slices.Contains(kernels.Methods(v.Scheme), v.Spec.Method) { // it may have a rule of its own for second-level scales
 		f.spec.Method = v.Spec.Method
 	}
-	for i, s := range r.candidates(jobs[0].module) {
-		if i == 0 || s.Convention.String() == st.convention {
+	first := true
+	for _, s := range r.candidates(jobs[0].module) {
+		if s.Format != v.Scheme {
+			continue
+		}
+		if first || s.Convention.String() == st.convention {
 			f.spec.Convention = s.Convention
 		}
+		first = false
 	}
 	r.rep.From, r.rep.Calibrated = from, true
 	switch {
@@ -80,11 +86,16 @@ func (w *worker) checkCalibrated(ctx context.Context, i int, j *job, f found, gl
 		return err
 	}
 	if ok {
+		if all.Codes, f.spec.Codebook, err = twoBits(m, f.spec, all.Codes, got.book, kept); err != nil {
+			w.problem(CodesDiffer, w.fileOf(j.out), j.out.Name, "are not those of two bits: %s", oneLine(err))
+			return nil
+		}
 		if got.tap, err = w.tapOf(ctx, j, f, all, global); err != nil {
 			return err
 		}
 		// Which candidates a search chose is not in the codes.
 		got.tap.Multipliers, got.tap.ScaleHigh, got.tap.ScaleLow = rec.Multipliers, rec.ScaleHigh, rec.ScaleLow
+		got.tap.Bias.L2, got.tap.Bias.Sym = rec.Bias.L2, rec.Bias.Sym
 		got.remade = true
 	}
 	return w.record(ctx, j, &got, f, rec, ok)
@@ -111,7 +122,11 @@ func (w *worker) read(ctx context.Context, j *job, kept *codes.Matrix) (out meas
 			want := kernels.Output{
 				Codes: rowsOf(kept.Codes, m.Rows, first, rows), Scales: rowsOf(kept.Scales, m.Rows, first, rows), Mins: rowsOf(kept.Mins, m.Rows, first, rows),
 			}
-			t.compare(&w.stored, &want, first)
+			like, err := w.likeStored(t, &want, rows, kept.Codebook)
+			if err != nil {
+				return out, nil, all, err
+			}
+			t.compare(&w.stored, like, first)
 		}
 		if w.Session != nil {
 			src := kernels.Matrix{Element: w.source.elem, Rows: rows, Cols: m.Cols, Data: data}
@@ -122,6 +137,7 @@ func (w *worker) read(ctx context.Context, j *job, kept *codes.Matrix) (out meas
 			all.Scales = append(all.Scales, w.stored.Scales...)
 			all.Mins = append(all.Mins, w.stored.Mins...)
 		}
+		t.look(&w.stored)
 		t.scales(&w.stored, first)
 		if err := w.decode(j, data, rows, t, first, false); err != nil {
 			return out, nil, all, err
@@ -132,8 +148,27 @@ func (w *worker) read(ctx context.Context, j *job, kept *codes.Matrix) (out meas
 			}
 		}
 	}
-	out.decoded = t.totals
+	out.decoded, out.book = t.totals, t.codebook()
 	return out, t, all, nil
+}
+
+// twoBits are stored codes as a format of two bits has them, and their codebook: the
+// one that was kept, or has the values that are used. Of other formats they are as
+// they stand.
+func twoBits(m *layout.Module, spec kernels.Spec, codes []byte, book uint16, kept *codes.Matrix) ([]byte, uint16, error) {
+	switch {
+	case !isBook(spec.Format):
+		return codes, 0, nil
+	case m.BookTensor() != nil:
+		return codes, book, nil
+	case kept != nil && kept.Codebook != 0:
+		book = kept.Codebook
+	case book == 0:
+		return nil, 0, fmt.Errorf("more than %d values: %w", kernels.CodebookValues, kernels.ErrRange)
+	}
+	book = filled(book)
+	packed := make([]byte, m.Rows*((m.Cols+3)/4))
+	return packed, book, kernels.PackCode2(packed, codes, m.Rows, m.Cols, book)
 }
 
 // rowsOf are some rows of what has as many bytes for each.

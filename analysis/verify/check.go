@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -21,6 +22,7 @@ type measured struct {
 	tap     kernels.Tap
 	decoded totals
 	global  float32
+	book    uint16          // that codes of two bits stand for, or the values of those of four where these are no more than four; 0 elsewhere
 	moments kernels.Moments // of the source, where a session is compared
 }
 
@@ -94,19 +96,23 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 	if err != nil {
 		return err
 	}
-	got, t, err := w.hold(ctx, j, w.pass(j, f, global), nil)
+	pass, err := w.pass(ctx, j, f, global)
+	if err != nil {
+		return err
+	}
+	got, t, err := w.hold(ctx, j, pass, nil)
 	if err != nil || t == nil {
 		return err
 	}
 	// A reciprocal of a stored scale can be one beside that which made the module.
 	beside := recorded && rec.GlobalScale != got.tap.GlobalScale && len(convertedFrom(w.layout, j.module)) > 0
-	if got.remade && (!got.reproduced || beside || recorded && rec.GlobalScale == got.tap.GlobalScale && rec != got.tap) {
+	if got.remade && (!got.reproduced || beside || recorded && rec.GlobalScale == got.tap.GlobalScale && !sameTap(&rec, &got.tap)) {
 		amax, ok, err := w.amaxOf(ctx, j, f.spec, global)
 		if err != nil {
 			return err
 		}
 		if ok {
-			p, err := w.Set.Begin(f.spec, w.source.elem, j.module.Rows, j.module.Cols, amax)
+			p, err := w.beginPass(ctx, j, f.spec, amax)
 			if err != nil {
 				return fmt.Errorf("%s: %w", j.module.Name, err)
 			}
@@ -142,7 +148,7 @@ func (w *worker) check(ctx context.Context, i int, j *job) error {
 // where there is a pass, which it ends; after that its block scales go through
 // the table, where there is one. No tally means that the output cannot be read,
 // which is reported then.
-func (w *worker) hold(ctx context.Context, j *job, pass *kernels.Pass, table *export.Compensation) (out measured, t *tally, err error) {
+func (w *worker) hold(ctx context.Context, j *job, pass *making, table *export.Compensation) (out measured, t *tally, err error) {
 	m := j.module
 	if pass != nil {
 		defer func() { _, _ = pass.Finish() }() // gives back what it holds where a read fails
@@ -159,14 +165,18 @@ func (w *worker) hold(ctx context.Context, j *job, pass *kernels.Pass, table *ex
 			return out, nil, w.unreadable(ctx, j, err)
 		}
 		if pass != nil {
-			w.make(pass, rows)
+			w.make(pass.Pass, rows)
 			if err := pass.Rows(data, &w.made); err != nil {
 				return out, nil, fmt.Errorf("%s: %w", m.Name, err)
 			}
 			if table != nil {
 				table.Apply(w.made.Scales, w.made.Scales)
 			}
-			t.compare(&w.stored, &w.made, first)
+			want, err := w.likeStored(t, &w.made, rows, pass.book)
+			if err != nil {
+				return out, nil, err
+			}
+			t.compare(&w.stored, want, first)
 			if w.Session != nil {
 				m := kernels.Matrix{Element: w.source.elem, Rows: rows, Cols: m.Cols, Data: data}
 				if err := w.Set.Moments(m, &out.moments); err != nil {
@@ -174,12 +184,13 @@ func (w *worker) hold(ctx context.Context, j *job, pass *kernels.Pass, table *ex
 				}
 			}
 		}
+		t.look(&w.stored)
 		t.scales(&w.stored, first)
 		if err := w.decode(j, data, rows, t, first, pass == nil); err != nil {
 			return out, nil, err
 		}
 	}
-	out.decoded = t.totals
+	out.decoded, out.book = t.totals, t.codebook()
 	if pass != nil {
 		if out.tap, err = pass.Finish(); err != nil {
 			return out, nil, fmt.Errorf("%s: %w", m.Name, err)
@@ -201,17 +212,17 @@ func (w *worker) unreadable(ctx context.Context, j *job, err error) error {
 
 // pass begins to make a module again; nil where it is not known how, or where
 // the stored global scale cannot be used.
-func (w *worker) pass(j *job, f found, global float32) *kernels.Pass {
+func (w *worker) pass(ctx context.Context, j *job, f found, global float32) (*making, error) {
 	if _, smoothed := w.smoothed[j.module.Name]; smoothed || !f.known || !usableGlobal(j, global) {
-		return nil
+		return nil, nil
 	}
 	spec := f.spec
 	spec.Global = globalOf(j.module, spec, global)
-	p, err := w.Set.Begin(spec, w.source.elem, j.module.Rows, j.module.Cols, 0)
-	if err != nil {
-		return nil // a global scale out of range, which globals reports
+	p, err := w.beginPass(ctx, j, spec, 0)
+	if errors.Is(err, errSpec) {
+		return nil, nil // a global scale out of range, which globals reports
 	}
-	return p
+	return p, err
 }
 
 // usableGlobal says whether a stored second-level scale is a scale at all.
@@ -219,7 +230,7 @@ func usableGlobal(j *job, global float32) bool {
 	return j.module.GlobalTensor() == nil || global > 0 && !math.IsInf(float64(global), 0)
 }
 
-func multipleOf(p *kernels.Pass) int {
+func multipleOf(p *making) int {
 	if p == nil {
 		return 1
 	}

@@ -30,7 +30,7 @@ func (w *worker) compensated(ctx context.Context, j *job, spec kernels.Spec, glo
 	if err != nil || own == global {
 		return measured{}, nil, nil // no such scale, or no other
 	}
-	p, err := w.Set.Begin(spec, w.source.elem, j.module.Rows, j.module.Cols, amax)
+	p, err := w.beginPass(ctx, j, spec, amax)
 	if err != nil {
 		return measured{}, nil, fmt.Errorf("%s: %w", j.module.Name, err)
 	}
@@ -41,7 +41,9 @@ func (w *worker) compensated(ctx context.Context, j *job, spec kernels.Spec, glo
 }
 
 // differences counts what is not equal.
-func (t *tally) differences() int64 { return t.scaleDiff.n + t.codeDiff.n + t.minDiff.n }
+func (t *tally) differences() int64 {
+	return t.scaleDiff.n + t.codeDiff.n + t.minDiff.n + t.bookDiffs()
+}
 
 // keptBy says whether a second-level scale is that of a matrix which a server
 // fuses with a module's, by itself: what compensation moves a module to.

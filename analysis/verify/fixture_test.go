@@ -230,7 +230,12 @@ func exportPlan(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, 
 		}
 	}
 	for i, m := range data {
-		pass, err := set.Begin(plan.SpecOf(i), m.Element, m.Rows, m.Cols, amax[i])
+		v := plan.VariantOf(i)
+		spec, err := v.Prepared(set, kernels.StoredOperand(m), amax[i], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass, err := v.BeginPrepared(set, spec, m.Element, m.Rows, m.Cols, amax[i], nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +244,7 @@ func exportPlan(t testing.TB, ck *checkpoint.Checkpoint, model *topology.Model, 
 		if err := pass.Rows(m.Data, &o); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Store(i, 0, &o, pass.Global()); err != nil {
+		if err := w.StoreMade(i, 0, &o, kernels.Spec{Global: pass.Global(), Codebook: spec.Codebook}); err != nil {
 			t.Fatal(err)
 		}
 		tap, err := pass.Finish()

@@ -3,7 +3,9 @@ package verify
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -57,14 +59,14 @@ func (r *run) method(ctx context.Context) error {
 		}
 		samples[k] = append(samples[k], j)
 	}
-	if v := named.variant; named.from == "options" && len(families) > 0 && !slices.ContainsFunc(families, func(k string) bool { return samples[k][0].module.Spec.Format == v.Scheme }) {
+	if v := named.variant; named.from == "options" && len(families) > 0 && !slices.ContainsFunc(families, func(k string) bool { return fits(v.Scheme, samples[k][0].module) }) {
 		return fmt.Errorf("variant %s: nothing in %s is stored as %s: %w", v.Name, r.rep.Output, v.Scheme, ErrVariant)
 	}
 	for _, k := range families {
 		jobs := spread(samples[k], sampleModules)
 		specs := r.candidates(jobs[0].module)
 		st, stated := said[k]
-		if !stated && !r.mixture() && named.variant.Name != "" && named.variant.Scheme == jobs[0].module.Spec.Format {
+		if !stated && !r.mixture() && named.variant.Name != "" && fits(named.variant.Scheme, jobs[0].module) {
 			st, stated = named, true
 		}
 		if stated && st.variant.Calibrated() {
@@ -169,7 +171,7 @@ func (r *run) named() (statement, error) {
 // states says whether a way of making modules is what was stated: the variant's
 // method, and the convention where the config has one.
 func (st *statement) states(s kernels.Spec) bool {
-	return s.Method == st.variant.Spec.Method && (st.convention == "" || st.convention == s.Convention.String())
+	return s.Format == st.variant.Scheme && s.Method == st.variant.Spec.Method && (st.convention == "" || st.convention == s.Convention.String())
 }
 
 // spread takes n of a list, evenly.
@@ -197,17 +199,28 @@ func (r *run) candidates(m *layout.Module) []kernels.Spec {
 		conventions = []kernels.Convention{kernels.ModelOpt, kernels.CT32}
 	case m.Method == layout.MXFP4:
 		conventions = []kernels.Convention{kernels.CT32, kernels.CT, kernels.ModelOpt}
-	case m.Spec.Format == "nvfp4" && m.Method == layout.ModelOpt:
+	case m.Spec.Format == "code2-mxfp4":
+		conventions = kernels.Conventions(m.Spec.Format)
+	case m.Spec.Format == "nvfp4" && m.Method == layout.ModelOpt, m.BookTensor() != nil && m.Spec.Convention == kernels.ModelOpt:
 		conventions = []kernels.Convention{kernels.ModelOpt, kernels.ModelOptStatic}
-	case m.Spec.Format == "nvfp4", m.Spec.Format == "mxfp4":
+	case m.FP4(), m.BookTensor() != nil:
 		conventions = []kernels.Convention{kernels.CT, kernels.CT32}
 	}
 	conventions = append(conventions, convertedFrom(r.layout, m)...)
+	formats := []string{m.Spec.Format}
+	switch m.Spec.Format { // whose codes can be those of two bits
+	case "nvfp4":
+		formats = append(formats, "code2")
+	case "mxfp4":
+		formats = append(formats, "code2-mxfp4")
+	}
 	var out []kernels.Spec
-	for _, name := range kernels.Methods(m.Spec.Format) {
-		for _, c := range conventions {
-			if slices.Contains(kernels.Conventions(m.Spec.Format), c) {
-				out = append(out, kernels.Spec{Format: m.Spec.Format, Convention: c, Method: name})
+	for _, f := range formats {
+		for _, name := range kernels.Methods(f) {
+			for _, c := range conventions {
+				if slices.Contains(kernels.Conventions(f), c) {
+					out = append(out, kernels.Spec{Format: f, Convention: c, Method: name})
+				}
 			}
 		}
 	}
@@ -337,16 +350,33 @@ func (w *worker) try(ctx context.Context, j *job, spec kernels.Spec) (same, all 
 	if !known {
 		spec.Global = globalOf(m, spec, w.stored.Global)
 	}
-	p, err := w.Set.Begin(spec, w.source.elem, m.Rows, m.Cols, amax)
-	if err != nil {
+	if isBook(spec.Format) && m.FP4() && bits.OnesCount16(usedCodes(w.stored.Codes)) > kernels.CodebookValues {
+		return 0, len(w.stored.Codes), nil
+	}
+	p, err := w.beginPass(ctx, j, spec, amax)
+	if errors.Is(err, errSpec) {
 		return 0, 0, nil
 	}
-	defer func() { _, _ = p.Finish() }() // rows that did not come are no error here
-	w.make(p, rows)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _, _ = p.Finish() }()                     // rows that did not come are no error here
+	if data, err = w.source.rows(ctx, 0, rows); err != nil { // again: a codebook is chosen from all of them
+		return 0, 0, err
+	}
+	w.make(p.Pass, rows)
 	if err := p.Rows(data, &w.made); err != nil {
 		return 0, 0, nil
 	}
-	for _, pair := range [][2][]byte{{w.made.Codes, w.stored.Codes}, {w.made.Scales, w.stored.Scales}, {w.made.Mins, w.stored.Mins}} {
+	t := newTally(j)
+	made, err := w.likeStored(t, &w.made, rows, p.book)
+	if err != nil {
+		return 0, 0, err
+	}
+	if t.bookDiff != "" {
+		return 0, len(made.Codes), nil
+	}
+	for _, pair := range [][2][]byte{{made.Codes, w.stored.Codes}, {made.Scales, w.stored.Scales}, {made.Mins, w.stored.Mins}} {
 		all += len(pair[0])
 		same += equalBytes(pair[0], pair[1])
 	}

@@ -80,7 +80,7 @@ func (r *run) assign() map[string]statement {
 		case !ok:
 			r.problem(layout.Contradicts, r.layout.File, j.out.Name, "is quantized, and none of the groups of the receipt has it, or several have")
 			continue
-		case rec.Format != j.module.Spec.Format:
+		case !fits(rec.Format, j.module):
 			r.problem(layout.Contradicts, r.layout.File, j.out.Name, "is stored as %s, and the receipt says that it was made as %s", j.module.Spec.Format, rec.Variant)
 			continue
 		}

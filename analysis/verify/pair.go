@@ -25,6 +25,8 @@ type job struct {
 
 	src *checkpoint.Tensor // of an untouched tensor
 
+	recodings []recoding // modules whose codes may be a recoding of the source's
+
 	module *layout.Module
 	matrix topology.Matrix    // of the source
 	tensor *checkpoint.Tensor // that the matrix is in
@@ -45,18 +47,17 @@ func (r *run) pair() {
 	taken := map[string]int64{} // source tensor to the elements that modules stand for
 	for i := range r.layout.Modules {
 		m := &r.layout.Modules[i]
-		if r.isCopy(m) {
+		is, stays := r.recoding(m)
+		if is && !stays {
+			continue
+		}
+		if stays || r.isCopy(m) {
 			for _, f := range m.Fields {
 				delete(fields, f.Tensor.Name)
 			}
 			continue
 		}
-		r.rep.QuantizedTensors++
-		format := m.Format()
-		r.rep.QuantizedBytes += m.Bytes()
-		if n, err := format.Bytes(m.Rows, m.Cols); err == nil {
-			r.rep.TableBytes += n
-		}
+		r.count(m)
 		s, ok := sources[m.Name]
 		if !ok {
 			r.problem(TensorExtra, r.fileOf(m.CodeTensor()), m.CodeTensor().Name, "is a quantized matrix that the source has none of: no %s there", m.Name)
@@ -86,6 +87,15 @@ func (r *run) pair() {
 	}
 }
 
+// count counts a quantized module.
+func (r *run) count(m *layout.Module) {
+	r.rep.QuantizedTensors++
+	r.rep.QuantizedBytes += m.Bytes()
+	if n, err := m.Format().Bytes(m.Rows, m.Cols); err == nil {
+		r.rep.TableBytes += n
+	}
+}
+
 // pairUntouched pairs the tensors that are no fields, and says what has no
 // partner.
 func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
@@ -103,6 +113,10 @@ func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 		o, there := r.out.Lookup(t.Name)
 		_, isField := fields[t.Name]
 		switch {
+		case r.consumed[t.Name]:
+			if there && !isField {
+				r.problem(TensorExtra, r.fileOf(o), o.Name, "stands beside its packed form")
+			}
 		case taken[t.Name] == t.Elements() && taken[t.Name] > 0:
 			if there && !isField {
 				r.problem(TensorExtra, r.fileOf(o), o.Name, "stands beside its quantized form")
@@ -119,7 +133,7 @@ func (r *run) pairUntouched(fields map[string]int, taken map[string]int64) {
 				r.problem(TensorShape, r.fileOf(o), o.Name, "is %s %v, in the source %s %v", o.DType, o.Shape, t.DType, t.Shape)
 			}
 		default:
-			r.jobs = append(r.jobs, job{out: o, src: t, bytes: t.Size + o.Size})
+			r.jobs = append(r.jobs, job{out: o, src: t, recodings: r.copies[t.Name], bytes: t.Size + o.Size})
 		}
 	}
 	cache := 0

@@ -49,6 +49,10 @@ func (w *worker) record(ctx context.Context, j *job, out *measured, f found, rec
 	if rec.HasMoments { // older records do not
 		tap.SetMoments(out.moments)
 	}
+	tap.Bias = comparable(tap.Bias, rec.Bias)
+	if !rec.HasBias { // nor this
+		tap.HasBias, tap.Bias = false, kernels.Bias{}
+	}
 	if diff := tapDiff(&tap, &rec); diff != "" {
 		w.problem(RecordDiffers, w.fileOf(t), t.Name, "the source measured again differs from the session's record: %s", diff)
 	}
@@ -64,7 +68,7 @@ func near(a, b, size float64) bool {
 
 // ownTap measures a matrix under the global scale that follows from itself.
 func (w *worker) ownTap(ctx context.Context, j *job, f found, amax float32) (kernels.Tap, error) {
-	p, err := w.Set.Begin(f.spec, w.source.elem, j.module.Rows, j.module.Cols, amax)
+	p, err := w.beginPass(ctx, j, f.spec, amax)
 	if err != nil {
 		return kernels.Tap{}, err
 	}
@@ -82,10 +86,36 @@ func (w *worker) ownTap(ctx context.Context, j *job, f found, amax float32) (ker
 	return p.Finish()
 }
 
+// comparable is a bias whose figures that another one does not know are unknown too,
+// as values that equal it: NaN does not equal itself.
+func comparable(b, as kernels.Bias) kernels.Bias {
+	if as.L2 != as.L2 {
+		b.L2 = as.L2
+	}
+	if as.Sym != as.Sym {
+		b.Sym = as.Sym
+	}
+	return b
+}
+
+// sameTap says whether two records are equal, with figures that are not known taken
+// for equal.
+func sameTap(a, b *kernels.Tap) bool {
+	x, y := *a, *b
+	for _, t := range []*kernels.Tap{&x, &y} {
+		for _, f := range []*float64{&t.Bias.L2, &t.Bias.Sym} {
+			if *f != *f {
+				*f = -1
+			}
+		}
+	}
+	return x == y
+}
+
 // tapDiff names the fields in which two tap records differ, with the values of
 // the first ones; "" where they are equal bit for bit.
 func tapDiff(have, want *kernels.Tap) string {
-	if *have == *want {
+	if sameTap(have, want) {
 		return ""
 	}
 	a, b := reflect.ValueOf(have).Elem(), reflect.ValueOf(want).Elem()

@@ -34,6 +34,20 @@ func (r *run) figures() {
 			rep.CosMin = cos
 		}
 	}
+	for i := range r.sums.recoded {
+		x := &r.sums.recoded[i]
+		rep.QuantizedChecked++
+		rel2 := x.totals.rel2()
+		relL2 := math.Sqrt(rel2)
+		rep.MeanRel2 += Figure(rel2)
+		rep.MeanRelL2 += Figure(relL2)
+		if rep.WorstTensor == "" || Figure(relL2) > rep.WorstRelL2 || math.IsNaN(relL2) {
+			rep.WorstTensor, rep.WorstRelL2 = x.name, Figure(relL2)
+		}
+		if cos := Figure(x.totals.cos()); cos < rep.CosMin || math.IsNaN(float64(cos)) {
+			rep.CosMin = cos
+		}
+	}
 	if n := Figure(rep.QuantizedChecked); n > 0 {
 		rep.MeanRel2 /= n
 		rep.MeanRelL2 /= n

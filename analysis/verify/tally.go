@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"strings"
 
 	"quantscope/kernels"
@@ -44,6 +45,9 @@ type tally struct {
 	allScales, allCodes int64
 
 	scaleDiff, codeDiff, minDiff places
+	bookDiff                     string // how the codebook is another; "" where it is not
+	pairs                        [256]bool
+	book                         uint16 // of codes of two bits
 	notFinite, zero              places
 	beyond, notNearest           places
 	slack                        float64 // share of a value that is not known of it
@@ -62,7 +66,39 @@ func newTally(j *job) *tally {
 }
 
 // equal says whether all that was compared is equal.
-func (t *tally) equal() bool { return t.scaleDiff.n+t.codeDiff.n+t.minDiff.n == 0 }
+func (t *tally) equal() bool { return t.differences() == 0 }
+
+func (t *tally) bookDiffs() int64 {
+	if t.bookDiff != "" {
+		return 1
+	}
+	return 0
+}
+
+// look notes which codes are used.
+func (t *tally) look(s *layout.Stored) {
+	switch {
+	case s.Codebook != 0:
+		t.book = s.Codebook
+	case t.m.FP4():
+		for _, b := range s.Codes {
+			t.pairs[b] = true
+		}
+	}
+}
+
+// codebook is that of codes of two bits, or the values that those of four bits take
+// where these are no more than four; 0 elsewhere.
+func (t *tally) codebook() uint16 {
+	if t.book != 0 || !t.m.FP4() {
+		return t.book
+	}
+	mask := maskOf(&t.pairs)
+	if bits.OnesCount16(mask) > kernels.CodebookValues {
+		return 0
+	}
+	return mask
+}
 
 // byRow says whether rows have scales of their own.
 func (t *tally) byRow() bool {
@@ -71,7 +107,10 @@ func (t *tally) byRow() bool {
 
 // code is the element code of a column in a row of codes.
 func (t *tally) code(row []byte, col int) byte {
-	if t.format.Bits == 4 {
+	switch t.format.Bits {
+	case 2:
+		return row[col/4] >> (col % 4 * 2) & 3
+	case 4:
 		return row[col/2] >> (col % 2 * 4) & 15
 	}
 	return row[col]
@@ -230,8 +269,15 @@ func (t *tally) report(r *run, f found, remade bool) {
 	if t.minDiff.n > 0 {
 		r.problem(MinsDiffer, r.fileOf(mins), mins.Name, "%d minima or zero points differ from %s, at %v", t.minDiff.n, how, &t.minDiff)
 	}
+	if t.bookDiff != "" {
+		book := t.m.BookTensor()
+		r.problem(CodebookDiffers, r.fileOf(book), book.Name, "differs from %s: %s", how, t.bookDiff)
+	}
 	if t.codeDiff.n > 0 {
 		r.problem(CodesDiffer, r.fileOf(codes), codes.Name, "%d codes differ from %s, at %v", t.codeDiff.n, how, &t.codeDiff)
+	}
+	if t.codebook() != 0 { // four values are that far apart
+		t.beyond, t.notNearest = places{}, places{}
 	}
 	if t.beyond.n > 0 {
 		r.problem(ErrorBound, r.fileOf(codes), codes.Name, "%d weights are further from the source than half of the largest step of their block, at %v", t.beyond.n, &t.beyond)

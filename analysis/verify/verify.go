@@ -78,28 +78,30 @@ type Problem struct {
 
 // IDs of problems, beside those of package layout's findings.
 const (
-	Unreadable     = "unreadable"       // a file that cannot be opened
-	BadIndex       = "index"            // index against shards
-	Leftover       = "leftover"         // a file that a finished checkpoint does not have
-	Unfinished     = "unfinished"       // what marks an export as not finished
-	SideMissing    = "side-missing"     // a file beside the weights that only the source has
-	SideChanged    = "side-changed"     // one that has other bytes
-	ConfigChanged  = "config-changed"   // a key of config.json, quantization apart
-	TensorMissing  = "tensor-missing"   // in the source alone
-	TensorExtra    = "tensor-extra"     // in the output alone
-	TensorShape    = "tensor-shape"     // dtype or shape differ
-	TensorChanged  = "tensor-changed"   // untouched, with other bytes
-	ScaleNonFinite = "scale-nonfinite"  // NaN or infinite scales
-	ScaleZero      = "scale-zero"       // scales of 0, or negative
-	ScalesDiffer   = "scales-differ"    // from what the method makes
-	CodesDiffer    = "codes-differ"     // the same
-	MinsDiffer     = "minima-differ"    // the same of minima or zero points
-	GlobalDiffers  = "global-differs"   // the same of a second-level scale
-	DecodeDiffers  = "decode-differs"   // codes are those of the method, and decode to something else
-	ErrorBound     = "error-bound"      // further from the source than rounding explains
-	RecordDiffers  = "record-differs"   // from the session's record
-	RecordMissing  = "record-missing"   // the session has none
-	SourceInfinite = "source-nonfinite" // source weights that are NaN or infinite
+	Unreadable     = "unreadable"      // a file that cannot be opened
+	BadIndex       = "index"           // index against shards
+	Leftover       = "leftover"        // a file that a finished checkpoint does not have
+	Unfinished     = "unfinished"      // what marks an export as not finished
+	SideMissing    = "side-missing"    // a file beside the weights that only the source has
+	SideChanged    = "side-changed"    // one that has other bytes
+	ConfigChanged  = "config-changed"  // a key of config.json, quantization apart
+	TensorMissing  = "tensor-missing"  // in the source alone
+	TensorExtra    = "tensor-extra"    // in the output alone
+	TensorShape    = "tensor-shape"    // dtype or shape differ
+	TensorChanged  = "tensor-changed"  // untouched, with other bytes
+	ScaleNonFinite = "scale-nonfinite" // NaN or infinite scales
+	ScaleZero      = "scale-zero"      // scales of 0, or negative
+	ScalesDiffer   = "scales-differ"   // from what the method makes
+	CodesDiffer    = "codes-differ"    // the same
+	MinsDiffer     = "minima-differ"   // the same of minima or zero points
+	GlobalDiffers  = "global-differs"  // the same of a second-level scale
+	// CodebookDiffers is the same of the values that codes of two bits stand for.
+	CodebookDiffers = "codebook-differs"
+	DecodeDiffers   = "decode-differs"   // codes are those of the method, and decode to something else
+	ErrorBound      = "error-bound"      // further from the source than rounding explains
+	RecordDiffers   = "record-differs"   // from the session's record
+	RecordMissing   = "record-missing"   // the session has none
+	SourceInfinite  = "source-nonfinite" // source weights that are NaN or infinite
 )
 
 // Report is the outcome.
@@ -135,6 +137,15 @@ type Report struct {
 	QuantizedBytes       int64 `json:"quantized_bytes"` // as stored
 	TableBytes           int64 `json:"table_bytes"`     // as the table of formats has it
 
+	// Recoded are matrices that the source has in FP4 codes, and the output in no more
+	// than four values of them: each code is the nearest of these to the source's, under
+	// the source's scales. They are among QuantizedTensors.
+	Recoded int `json:"recoded"`
+	// HeadersIdentical are files with the source's header, counted where codes alone may
+	// differ.
+	HeadersIdentical int    `json:"headers_identical"`
+	Codebooks        []Book `json:"codebooks"` // of two bits, and of matrices of four whose codes take no more than four values
+
 	MeanRel2    Figure `json:"mean_rel2"` // of the decoded tensors
 	MeanRelL2   Figure `json:"mean_rel_l2"`
 	WorstTensor string `json:"worst_tensor"`
@@ -164,7 +175,13 @@ func Run(ctx context.Context, src *checkpoint.Checkpoint, model *topology.Model,
 	}
 	defer func() { _ = r.out.Close() }() // of files that were only read
 	r.folder()
+	if err := r.stock(); err != nil {
+		return nil, err
+	}
 	r.pair()
+	if err := r.methodsOf(); err != nil {
+		return nil, err
+	}
 	if err := r.smoothing(ctx); err != nil {
 		return nil, err
 	}
@@ -196,6 +213,7 @@ type run struct {
 
 	outputState
 	pairs
+	recodes
 	specs    map[string]found // by family of modules
 	recorded string           // variant whose records are compared
 	sums     sums
@@ -232,6 +250,8 @@ func (r *run) finish() {
 		return strings.Compare(a.Tensor, b.Tensor)
 	})
 	r.repaired()
+	r.recodedTotals()
+	r.books()
 	r.figures()
 	r.rep.OK = len(r.rep.Problems) == 0
 }

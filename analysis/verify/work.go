@@ -17,8 +17,9 @@ type sums struct {
 	done      int64
 	untouched []untouched // by job
 	measured  []measured  // by job
-	moved     int         // modules with codes that are not the nearest
-	ownGlobal int         // records under another global scale than the output's
+	recoded   []recoded
+	moved     int // modules with codes that are not the nearest
+	ownGlobal int // records under another global scale than the output's
 }
 
 // untouched is what became of an untouched tensor.
@@ -78,6 +79,7 @@ type worker struct {
 	stored layout.Stored
 	made   kernels.Output
 	floats []float32
+	four   []byte // codes of two bits in four
 	w      []float32
 }
 
@@ -88,8 +90,15 @@ func (w *worker) do(ctx context.Context, i int) error {
 		return err
 	}
 	j := &w.jobs[i]
-	if j.src != nil {
+	switch {
+	case j.src != nil:
 		return w.compare(ctx, i, j)
+	case j.module == nil:
+		why, err := w.recode(ctx, i, j)
+		if why != "" {
+			w.problem(CodesDiffer, w.fileOf(j.out), j.out.Name, "are no recoding of the source's codes: %s", why)
+		}
+		return err
 	}
 	return w.check(ctx, i, j)
 }
@@ -135,9 +144,17 @@ func (w *worker) compare(ctx context.Context, i int, j *job) error {
 		}
 	}
 	u := untouched{checked: true, same: first < 0, src: src.Sum64(), out: out.Sum64()}
+	noRecoding := ""
+	if !u.same && len(j.recodings) > 0 {
+		why, err := w.recode(ctx, i, j)
+		if why == "" {
+			return err
+		}
+		noRecoding = "; they are no recoding: " + why
+	}
 	w.sums.untouched[i] = u // each job has one worker
 	if _, divided := w.smoothed[j.out.Name]; !u.same && !divided {
-		w.problem(TensorChanged, w.fileOf(j.out), j.out.Name, "%d of %d bytes differ from the source's, the first at byte %d", differ, j.src.Size, first)
+		w.problem(TensorChanged, w.fileOf(j.out), j.out.Name, "%d of %d bytes differ from the source's, the first at byte %d%s", differ, j.src.Size, first, noRecoding)
 	}
 	return nil
 }

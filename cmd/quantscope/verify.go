@@ -267,6 +267,16 @@ func printVerified(std streams, rep *verify.Report) error {
 			t.line("calibrated  %s", by)
 		}
 	}
+	if rep.Recoded > 0 {
+		line := fmt.Sprintf("recoded     %d matrices: each code is the nearest of four to the source's, under the source's scales", rep.Recoded)
+		if rep.HeadersIdentical > 0 {
+			line += fmt.Sprintf("; %s the source's, byte for byte", counted(rep.HeadersIdentical, "header is", "headers are"))
+		}
+		t.line("%s", line)
+	}
+	if len(rep.Codebooks) > 0 {
+		t.line("codebooks   %s", sayBooks(rep.Codebooks))
+	}
 	if rep.Recipe != "" {
 		var groups []string
 		for _, g := range rep.Groups {
@@ -299,6 +309,22 @@ func printVerified(std streams, rep *verify.Report) error {
 		t.line("%s", counted(len(rep.Problems), "problem", "problems"))
 	}
 	return t.err
+}
+
+// shownBooks is how many codebooks are printed; --json has all.
+const shownBooks = 6
+
+// sayBooks lists codebooks with how many matrices have each.
+func sayBooks(books []verify.Book) string {
+	var said []string
+	for i, b := range books {
+		if i == shownBooks {
+			said = append(said, fmt.Sprintf("%d more", len(books)-i))
+			break
+		}
+		said = append(said, fmt.Sprintf("%d of %s", b.Tensors, strings.Trim(fmt.Sprint(b.Values), "[]")))
+	}
+	return strings.Join(said, ", ")
 }
 
 // sayFrom says who named a variant.
