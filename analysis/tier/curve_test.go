@@ -132,7 +132,7 @@ func TestFollows(t *testing.T) {
 	if calm.Churn*4 > free.Churn*3 || calm.Hits < free.Hits-0.02 {
 		t.Errorf("with hysteresis: churn %d of %d, hits %.3f of %.3f", calm.Churn, free.Churn, calm.Hits, free.Hits)
 	}
-	if len(calm.ByPhase) != 4 || len(calm.Controls) != 2 || calm.Controls[0].Hits > calm.Hits || calm.Controls[1].Hits > calm.Controls[0].Hits {
+	if len(calm.ByPhase) != 4 || len(calm.Controls) != 3 || calm.Controls[0].Hits != calm.Best || calm.Controls[1].Hits > calm.Hits || calm.Controls[2].Hits > calm.Controls[1].Hits {
 		t.Errorf("%v by phase, controls %+v", calm.ByPhase, calm.Controls)
 	}
 }

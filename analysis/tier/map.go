@@ -38,7 +38,7 @@ type Map struct {
 	HotBytes int64       `json:"hot_bytes"`
 	Workload WorkloadRef `json:"workload"`
 	Policy   Policy      `json:"policy"`
-	How      string      `json:"how"` // managed, random, coldest
+	How      string      `json:"how"` // managed, fixed, random, coldest
 	Program  string      `json:"program"`
 	Layers   []MapLayer  `json:"layers"`
 }
@@ -46,6 +46,7 @@ type Map struct {
 // How a map came about.
 const (
 	Managed = "managed" // by a Manager: what was hot at the end
+	Fixed   = "fixed"   // control: what a workload that is known as a whole asked for most
 	Random  = "random"  // control: by chance
 	Coldest = "coldest" // control: what the workload asked for least
 )

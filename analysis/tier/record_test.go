@@ -92,13 +92,13 @@ func TestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"0%", "25%", "25%#random", "25%#coldest", "100%"} {
+	for _, name := range []string{"0%", "25%", "25%#fixed", "25%#random", "25%#coldest", "100%"} {
 		if _, ok := end.MapOf(name); !ok {
 			t.Errorf("there is no map %s", name)
 		}
 	}
-	if r := end.Results[1]; !(r.Hits > r.Controls[0].Hits && r.Controls[0].Hits > r.Controls[1].Hits) || r.Coverage != 0.25 {
-		t.Errorf("%.3f hits, controls %.3f and %.3f, coverage %v", r.Hits, r.Controls[0].Hits, r.Controls[1].Hits, r.Coverage)
+	if r := end.Results[1]; !(r.Hits > r.Controls[1].Hits && r.Controls[0].Hits > r.Controls[1].Hits && r.Controls[1].Hits > r.Controls[2].Hits) || r.Coverage != 0.25 {
+		t.Errorf("%.3f hits, controls %.3f and %.3f, coverage %v", r.Hits, r.Controls[1].Hits, r.Controls[2].Hits, r.Coverage)
 	}
 	if !strings.Contains(end.Verdict, "With 25%, 25 % of the experts are hot") {
 		t.Error(end.Verdict)

@@ -26,14 +26,15 @@ func (s *Setup) judge(t *Trace, counts []int64, r *Result) {
 		r.ChurnWindow = float64(r.Churn) / float64(r.Windows)
 	}
 	budget := s.Budgets[r.Budget].Bytes
-	r.Best = served(best(&s.Shape, counts, budget, false), counts)
+	fixed := best(&s.Shape, counts, budget, false)
+	r.Best = served(fixed, counts)
 	if hot == 0 || hot == s.Shape.Total() {
 		return // every map of as many bytes is the same one
 	}
 	for _, c := range []struct {
 		how string
 		hot []bool
-	}{{Random, anyOf(&s.Shape, budget, s.Seed)}, {Coldest, best(&s.Shape, counts, budget, true)}} {
+	}{{Fixed, fixed}, {Random, anyOf(&s.Shape, budget, s.Seed)}, {Coldest, best(&s.Shape, counts, budget, true)}} {
 		r.Controls = append(r.Controls, Control{Name: c.how, Hits: served(c.hot, counts), Map: s.mapOf(r.Budget, c.hot, c.how)})
 	}
 }
@@ -81,7 +82,7 @@ func (y *tally) phases() []float64 {
 }
 
 // Labels are the maps of a run by the name that stands behind tier: in the spec of a
-// candidate: LABEL, and LABEL#random and LABEL#coldest for controls.
+// candidate: LABEL, and LABEL#fixed, LABEL#random and LABEL#coldest for controls.
 func (e *End) Labels() (names []string, maps []*Map) {
 	for _, r := range e.Results {
 		if r.Map == nil {

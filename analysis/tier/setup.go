@@ -111,7 +111,7 @@ type Result struct {
 
 // Control is another map of as many bytes.
 type Control struct {
-	Name string  `json:"name"` // random, coldest
+	Name string  `json:"name"` // fixed, random, coldest
 	Hits float64 `json:"hits"` // share of all pairs that it would have served
 	Map  *Map    `json:"map"`
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// words are what sentences call a control.
+var words = map[string]string{Fixed: "the best fixed map", Random: "one by chance", Coldest: "the coldest"}
+
 // verdict is what a run says, in sentences with the figures in them.
 func (s *Setup) verdict(e *End) string {
 	var out []string
@@ -12,9 +15,12 @@ func (s *Setup) verdict(e *End) string {
 		if r.Coverage == 0 || r.Coverage == 1 {
 			continue
 		}
-		text := fmt.Sprintf("With %s, %.0f %% of the experts are hot and serve %.1f %% of the routed pairs (the best fixed map %.1f %%", s.Budgets[r.Budget].Label, 100*r.Coverage, 100*r.Hits, 100*r.Best)
-		for _, c := range r.Controls {
-			text += fmt.Sprintf(", %s %.1f %%", c.Name, 100*c.Hits)
+		text := fmt.Sprintf("With %s, %.0f %% of the experts are hot and serve %.1f %% of the routed pairs (", s.Budgets[r.Budget].Label, 100*r.Coverage, 100*r.Hits)
+		for i, c := range r.Controls {
+			if i > 0 {
+				text += ", "
+			}
+			text += fmt.Sprintf("%s %.1f %%", words[c.Name], 100*c.Hits)
 		}
 		out = append(out, text+fmt.Sprintf("), %.1f experts a window change.", r.ChurnWindow))
 	}
