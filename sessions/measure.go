@@ -208,9 +208,11 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 		}
 		spec := *s.q.Spec
 		if s.q.Codebook {
-			if spec.Codebook, err = w.codebook(ctx, *it, spec, amax); err != nil {
+			book, err := w.codebook(ctx, *it, spec, amax)
+			if err != nil {
 				return err
 			}
+			spec.Use(book)
 		}
 		if s.pass, s.err = w.e.set.Begin(spec, it.m.Element, it.m.Rows, it.m.Cols, amax); s.err != nil {
 			continue
@@ -261,13 +263,13 @@ func (w *worker) quantize(ctx context.Context, it *item, inPieces bool) error {
 }
 
 // codebook chooses the codes that a tensor is limited to, in a reading of its own.
-func (w *worker) codebook(ctx context.Context, it item, spec kernels.Spec, amax float32) (uint16, error) {
+func (w *worker) codebook(ctx context.Context, it item, spec kernels.Spec, amax float32) (kernels.Recoding, error) {
 	search, err := w.e.set.BeginCodebook(spec, it.m.Element, it.m.Cols, amax, nil)
 	if err != nil {
-		return 0, nil // a pass says the same
+		return kernels.Recoding{}, nil // a pass says the same
 	}
 	err = w.eachPiece(ctx, it, w.rowsAtOnce(it.m, 1), func(_ int, data []byte) error { return search.Rows(data) })
-	return search.Choose(), err
+	return search.Best(), err
 }
 
 // rows takes some rows through all passes.

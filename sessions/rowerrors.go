@@ -42,9 +42,11 @@ func rowErrors(ctx context.Context, job *Job, q Quantizer, tensor int, weights d
 	}
 	spec := *q.Spec
 	if q.Codebook {
-		if spec.Codebook, err = w.codebook(ctx, it, spec, amax); err != nil {
+		book, err := w.codebook(ctx, it, spec, amax)
+		if err != nil {
 			return nil, err
 		}
+		spec.Use(book)
 	}
 	p, err := e.set.Begin(spec, m.Element, m.Rows, m.Cols, amax)
 	if err != nil {
