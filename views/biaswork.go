@@ -1,6 +1,11 @@
 package views
 
-import "quantscope/analysis/bias"
+import (
+	"strconv"
+	"strings"
+
+	"quantscope/analysis/bias"
+)
 
 // BiasWork is what the root and the bias pane share: the root starts looks in the
 // background, the pane shows them and asks for more.
@@ -64,4 +69,23 @@ func BiasStage(s string) string {
 		return "comparing predictions"
 	}
 	return Clean(s)
+}
+
+// BiasBooks lists codebooks in a line, with how many matrices have each: −4 −1 1.5 4
+// ×104.
+func BiasBooks(books []bias.Book) string {
+	var b strings.Builder
+	for i, k := range books {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		for j, v := range k.Values {
+			if j > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(minus(strconv.FormatFloat(float64(v), 'g', -1, 32)))
+		}
+		b.WriteString(" ×" + thousands(k.Tensors))
+	}
+	return b.String()
 }

@@ -56,9 +56,11 @@ func NewSetup(ref *candidate.Candidate, candidates []*candidate.Candidate, corpo
 		}
 	}
 	for _, c := range s.Corpora {
+		var n int64
 		for _, ids := range c.IDs {
-			s.Positions += int64(len(ids))
+			n += int64(len(ids))
 		}
+		s.Chunks, s.Tokens, s.Positions = append(s.Chunks, len(c.IDs)), append(s.Tokens, n), s.Positions+n
 	}
 	return s, nil
 }

@@ -455,7 +455,7 @@ func TestSetupRefuses(t *testing.T) {
 	}
 	s, err := NewSetup(ref, variants(t, ref, "nvfp4"), corpora, Options{})
 	must(t, err)
-	if s.Positions != 32 || s.Layers != 5 || s.Hidden != 128 || len(s.MoE) != 4 || s.Draws != draws {
+	if s.Positions != 32 || s.Layers != 5 || s.Hidden != 128 || len(s.MoE) != 4 || s.Draws != draws || !slices.Equal(s.Chunks, []int{1, 1}) || !slices.Equal(s.Tokens, []int64{16, 16}) {
 		t.Errorf("setup %+v", s)
 	}
 	if err := Run(t.Context(), s, ref, nil, corpora, Options{}, Sink{}); err == nil {

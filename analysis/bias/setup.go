@@ -7,6 +7,8 @@ type Setup struct {
 	Reference   yardstick.Party       `json:"reference"`
 	Candidates  []yardstick.Party     `json:"candidates"`
 	Corpora     []yardstick.CorpusRef `json:"corpora"`
+	Chunks      []int                 `json:"chunks"` // by corpus
+	Tokens      []int64               `json:"tokens"` // by corpus
 	Positions   int64                 `json:"positions"`
 	Hidden      int                   `json:"hidden"` // channels of the residual stream
 	Layers      int                   `json:"layers"` // decoder layers

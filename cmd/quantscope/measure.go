@@ -357,12 +357,5 @@ func measureVerdict(rep *yardstick.Report, allowFallback bool) error {
 	if allowFallback {
 		return nil
 	}
-	for _, c := range rep.Setup.Candidates {
-		if n := len(c.Fallbacks); n > 0 && c.Of < 0 {
-			x := c.Fallbacks[0]
-			return checkFailed(fmt.Errorf("%s: %s as asked: %s is %s, not %s: %s; --allow-fallback accepts it",
-				c.Label, counted(n, "tensor is not", "tensors are not"), x.Tensor, x.Effective, x.Requested, x.Reason))
-		}
-	}
-	return nil
+	return fallbackVerdict(rep.Setup.Candidates)
 }
