@@ -149,7 +149,7 @@ func TestGatesForm(t *testing.T) {
 	d := drive(t, feed, fixed(), 120, 40)
 	d.Press("6", "c").Sees("Run gates", "[x] nvfp4+mse_ge1", "[x] baseline", "[x] placebo")
 	d.Press("down", " ", "down", "down", "down", " ", "tab").Type("../out, fast=model.gguf").Press("tab").Sees("URLs of servers").Type("gpu:8000").Press("enter").Says("gpu:8000 is no address of a server")
-	d.Press("ctrl+u").Type("http://127.0.0.1:8000, big=https://gpu:8443/v1").Press("tab").Sees("default, quick, demo or a YAML file").Type("quick")
+	d.Press("ctrl+u").Type("http://127.0.0.1:8000, big=https://gpu:8443/v1").Press("tab").Sees("default, quick, demo, twobit or a YAML file").Type("quick")
 	d.Press("tab").Type("tools/*").Press("tab").Type("prose").Press("tab").Type("9").Press("enter").Says("draft 9: from 0 to 8").Press("backspace").Type("2").Press("enter")
 	r := feed.asked[0]
 	if !slices.Equal(r.Candidates, []string{"nvfp4", "nvfp4+mse_ge1", "../out", "fast=model.gguf"}) || !slices.Equal(r.Servers, []string{"http://127.0.0.1:8000", "big=https://gpu:8443/v1"}) ||

@@ -14,20 +14,22 @@ import (
 
 // gatesDocument is the --json output of gates.
 type gatesDocument struct {
-	Session     string        `json:"session"`
-	Suite       string        `json:"suite"`
-	SuitePath   string        `json:"suite_path"`
-	SuiteSHA256 string        `json:"suite_sha256"`
-	Program     string        `json:"program"`
-	KernelSet   string        `json:"kernel_set"`
-	State       string        `json:"state"`
-	Arms        []gatesArm    `json:"arms"`
-	Checks      []gatesCheck  `json:"checks"`
-	Probes      []gatesProbe  `json:"probes"`
-	Pairs       []gatesPair   `json:"pairs"`
-	Fails       []gatesFail   `json:"fails"`
-	Failing     []gatesAnswer `json:"failing"`
-	Corpus      *gatesCorpus  `json:"corpus"`
+	Session     string       `json:"session"`
+	Suite       string       `json:"suite"`
+	SuitePath   string       `json:"suite_path"`
+	SuiteSHA256 string       `json:"suite_sha256"`
+	Program     string       `json:"program"`
+	KernelSet   string       `json:"kernel_set"`
+	State       string       `json:"state"`
+	Arms        []gatesArm   `json:"arms"`
+	Checks      []gatesCheck `json:"checks"`
+	Probes      []gatesProbe `json:"probes"`
+	Pairs       []gatesPair  `json:"pairs"`
+
+	Acceptance []gatesAcceptance `json:"acceptance"` // of probes that measure it, in their order, of all arms
+	Fails      []gatesFail       `json:"fails"`
+	Failing    []gatesAnswer     `json:"failing"`
+	Corpus     *gatesCorpus      `json:"corpus"`
 }
 
 // gatesArm is who answered, and what it counted.
@@ -198,6 +200,7 @@ func gatesOf(path string, rep *gates.Report, run *sessions.GateRun, show int) *g
 		}
 		d.Pairs = append(d.Pairs, g)
 	}
+	d.Acceptance = acceptanceDocs(rep)
 	for _, x := range rep.Fails {
 		d.Fails = append(d.Fails, gatesFail{Kind: x.Kind, Probe: probe(x.Probe), Candidate: label(x.Arm), Message: x.Message})
 	}

@@ -56,7 +56,8 @@ type (
 )
 
 // junitOf is a run in JUnit's form. A probe fails where an arm answers fewer than it
-// needs or is worse than the baseline; a check that could not be made is skipped,
+// needs or is worse than the baseline, and acceptance, a case of its own, where it is
+// below the baseline's; a check that could not be made is skipped,
 // which says why.
 func junitOf(d *gatesDocument) *junitSuites {
 	out := &junitSuites{Name: "quantscope gates " + views.Clean(d.Suite)}
@@ -115,6 +116,11 @@ func (d *gatesDocument) junitArm(a *gatesArm, worse map[[2]string]string) junitS
 			k.Out = share
 		}
 		s.add(k)
+		for i := range d.Acceptance {
+			if x := &d.Acceptance[i]; x.Arm == a.Candidate && x.Probe == p.Probe {
+				s.add(x.junit(name + "." + views.Clean(p.Group)))
+			}
+		}
 	}
 	return s
 }

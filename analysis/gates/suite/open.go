@@ -22,7 +22,7 @@ var errNoFile = errors.New("is no regular file")
 var builtin embed.FS
 
 // Names lists the built-in suites.
-func Names() []string { return []string{"default", "quick", "demo"} }
+func Names() []string { return []string{"default", "quick", "demo", "twobit"} }
 
 // Open reads a suite: a built-in one by its name, else a file. Paths in the file
 // are relative to it.
