@@ -13,7 +13,7 @@ import (
 // TestForged: what a folder says that calibration changed is not believed where its
 // codes are the baseline's, though all its digests hold.
 func TestForged(t *testing.T) {
-	for _, v := range []string{"int4-g64+gptq", "nvfp4+mse_ge1+gptq", "code2+imatrix"} {
+	for _, v := range []string{"int4-g64+gptq", "nvfp4+mse_ge1+gptq", "code2+imatrix", "code2+sym+gptq"} {
 		s := setup(t, demoReference(t), v, `re:model\.layers\.[12]\.mlp\.experts\.[0-3]\.`, 4)
 		s.Globals = export.Shared
 		hookCalibrated = func(k *making) (codes.Matrix, kernels.Tap, error) { return k.encode(k.base, nil) }

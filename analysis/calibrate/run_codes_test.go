@@ -295,7 +295,7 @@ func TestSequential(t *testing.T) {
 func TestWiredOut(t *testing.T) {
 	hookCalibrated = func(k *making) (codes.Matrix, kernels.Tap, error) { return k.encode(k.base, nil) }
 	defer func() { hookCalibrated = nil }()
-	for _, v := range []string{"int4-g128+gptq", "nvfp4+imatrix", "code2+imatrix"} {
+	for _, v := range []string{"int4-g128+gptq", "nvfp4+imatrix", "code2+imatrix", "code2+sym+gptq"} {
 		s := setup(t, demoReference(t), v, `re:model\.layers\.[12]\.mlp\.experts\.[0-3]\.`, 4)
 		dir := t.TempDir()
 		out := into(t, s, dir, Sink{Matrix: func(r Result) error {

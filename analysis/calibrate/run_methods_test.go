@@ -97,7 +97,8 @@ func TestHeadAndEmbedding(t *testing.T) {
 // than its baseline over all of them, and its codes decode to what its record says.
 func TestEveryMethod(t *testing.T) {
 	ref := demoReference(t)
-	for _, v := range []string{"mxfp4+gptq", "mxfp4+imatrix+gptq+act", "nvfp4+mse_ge1+gptq", "nvfp4+4over6+gptq", "int4-g32-sym+range+gptq", "int4-channel+gptq", "int4-g64+imatrix", "mxfp4+imatrix", "code2+imatrix"} {
+	for _, v := range []string{"mxfp4+gptq", "mxfp4+imatrix+gptq+act", "nvfp4+mse_ge1+gptq", "nvfp4+4over6+gptq", "int4-g32-sym+range+gptq", "int4-channel+gptq", "int4-g64+imatrix", "mxfp4+imatrix", "code2+imatrix",
+		"code2+gptq", "code2+sym+gptq", "code2+sym+imatrix+gptq+act", "code2-mxfp4+gptq", "code2-mxfp4+imatrix+gptq"} {
 		s := setup(t, ref, v, `re:model\.layers\.2\.mlp\.experts\.[0-3]\.`, 8)
 		out := calibrated(t, s, Sink{Matrix: func(r Result) error {
 			q, err := candidate.CodedWeight(kernels.Reference(), s.Variant.Spec, &r.Codes)
