@@ -155,22 +155,7 @@ func (m *Model) cycleTheme() tea.Cmd {
 func (m *Model) askQuit() tea.Cmd {
 	quit := func(*Model) tea.Cmd { return tea.Quit }
 	if !m.running() {
-		if m.scene.KL.Running {
-			c := newConfirm("Quit while KL is being measured?", []string{
-				"The chunks that are scored stay in the session; R on this screen goes",
-				"on with the others when it is opened again.",
-			}, "quit", quit)
-			c.over = func(m *Model) bool { return !m.scene.KL.Running }
-			m.open(c)
-			return nil
-		}
-		if m.scene.Gates.Running {
-			c := newConfirm("Quit while gates are run?", []string{
-				"The answers that are there stay in the session; R on this screen goes",
-				"on with the others when it is opened again.",
-			}, "quit", quit)
-			c.over = func(m *Model) bool { return !m.scene.Gates.Running }
-			m.open(c)
+		if m.askQuitBackground(quit) {
 			return nil
 		}
 		if m.exporting > 0 {
@@ -209,6 +194,6 @@ func (m *Model) reviseQuit() {
 // interrupt quits at once. What was recorded stays; the exit status says that
 // a run was cut short.
 func (m *Model) interrupt() tea.Cmd {
-	m.interrupted = m.running() || m.scene.KL.Running || m.scene.Gates.Running
+	m.interrupted = m.running() || m.busyWith() != ""
 	return tea.Quit
 }

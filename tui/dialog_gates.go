@@ -211,7 +211,7 @@ func (f *gatesForm) key(m *Model, k tea.KeyMsg) tea.Cmd {
 			return nil
 		}
 		m.closeDialog()
-		if m.scene.Gates.Running { // begun meanwhile
+		if m.busyWith() != "" { // begun meanwhile
 			return nil
 		}
 		return m.startGates(func() sessions.GatesRequest { return r })

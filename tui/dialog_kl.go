@@ -156,7 +156,7 @@ func (f *klForm) key(m *Model, k tea.KeyMsg) tea.Cmd {
 			return nil
 		}
 		m.closeDialog()
-		if m.scene.KL.Running { // begun meanwhile
+		if m.busyWith() != "" { // begun meanwhile
 			return nil
 		}
 		return m.startMeasuring(r)

@@ -57,7 +57,7 @@ const (
 
 // hintRank orders the root's hints.
 var hintRank = map[string]int{
-	"g": 1, "]": 2, ".": 2, "e": 3, "b": 4, "p": 5, "m": 6, "r": 7, "tab": 8,
+	"g": 1, "t": 4, "]": 2, ".": 2, "e": 3, "b": 4, "p": 5, "m": 6, "r": 7, "tab": 8,
 	"v": rankOften, "/": rankOften + 1, "enter": rankOften + 2, " ": rankOften + 3, "esc": rankOwn,
 	":": rankStays, "?": rankStays + 1, "q": rankStays + 2,
 }
@@ -68,14 +68,15 @@ var replayRank = map[string]int{"v": 8, "/": 8, "esc": 8, "]": rankOften, ".": r
 // ownHints are the keys that a pane cannot do without: what else it holds, or
 // where to go from it. Those that the root's table has move to the front.
 var ownHints = [paneCount][]hint{
-	PaneMap:      {{key: "enter"}},
+	PaneMap:      {{key: "enter"}, {key: ">", label: "< >", word: "budget"}, {key: "R", label: "R", word: "run"}},
 	PaneDetail:   {{key: "tab"}},
 	PaneWorst:    {{key: "tab"}, {key: "enter"}},
 	PaneClipping: {{key: "o", label: "o", word: "view"}},
 	// The budget is what the person came for; the other parts are one key away.
 	PaneLandscape: {{key: "o", label: "o", word: "part"}, {key: "<", label: "< >", word: "budget"}, {key: "w", label: "w", word: "recipe"}},
 	PaneCompare:   {{key: "o", label: "o", word: "view"}, {key: "c", label: "c", word: "trade"}},
-	PaneKL:        {{key: "R", label: "R", word: "measure"}, {key: "o", label: "o", word: "view"}, {key: "c", label: "c", word: "choose"}, {key: "s", label: "s", word: "sort"}},
+	PaneKL:        {{key: "R", label: "R", word: "measure"}, {key: "o", label: "o", word: "view"}, {key: "c", label: "c", word: "choose"}, {key: "s", label: "s", word: "sort"}, {key: "D", label: "D", word: "bias"}},
+	PaneBias:      {{key: "R", label: "R", word: "look"}, {key: "D", label: "D", word: "KL"}, {key: "c", label: "c", word: "choose"}},
 	PaneGates:     {{key: "R", label: "R", word: "run"}, {key: "tab", label: "tab"}, {key: "enter", label: "enter", word: "cases"}, {key: "n", label: "n p", word: "failing"}, {key: "c", label: "c", word: "choose"}, {key: "esc", label: "esc"}},
 	PaneAudit:     {{key: "enter", label: "enter", word: "open"}, {key: "esc", label: "esc"}, {key: "tab", label: "tab", word: "part"}, {key: "p", label: "p", word: "proof"}, {key: "s", label: "s", word: "sort"}, {key: "o", label: "o", word: "name"}},
 	PaneLog:       {{key: "f", label: "f", word: "kinds"}},
@@ -121,12 +122,8 @@ func (m *Model) hints() []hint {
 		switch {
 		case h.key == " " && m.src.player != nil && !m.pos.Playing:
 			h.word = "play"
-		case h.key == " " && m.gatesOwnPause():
-			if m.scene.Gates.Paused {
-				h.word = "go on"
-			}
-		case h.key == " " && m.ownsPause():
-			if m.scene.KL.Paused {
+		case h.key == " " && m.ownedPause():
+			if m.heldBackground() {
 				h.word = "go on"
 			}
 		case h.key == " " && m.paused():

@@ -164,6 +164,10 @@ func (m *Model) progressWords() string {
 		return ansi.Strip(m.klStatus(math.MaxInt16))
 	case m.scene.Gates.Running:
 		return ansi.Strip(m.gatesStatus(math.MaxInt16))
+	case m.scene.Tier.Running:
+		return ansi.Strip(m.tierStatus(math.MaxInt16))
+	case m.scene.Bias.Running:
+		return ansi.Strip(m.biasStatus(math.MaxInt16))
 	}
 	p := m.scene.State.Progress
 	text := fmt.Sprintf("%s %d/%d", p.State, p.Done, p.Total)
@@ -229,6 +233,10 @@ func (m *Model) statusLine(w int) (string, Rect) {
 		return m.gatesStatus(w), Rect{}
 	case m.ownsPause():
 		return m.klStatus(w), Rect{}
+	case m.tierOwnsPause():
+		return m.tierStatus(w), Rect{}
+	case m.biasOwnsPause():
+		return m.biasStatus(w), Rect{}
 	}
 	if len(m.scene.State.Variants) == 0 {
 		if y := m.yard(); y != nil && y.End != nil && m.screen != ScreenGates {
@@ -236,6 +244,12 @@ func (m *Model) statusLine(w int) (string, Rect) {
 		}
 		if g := m.gateRun(); g != nil && g.End != nil {
 			return m.gatesEnded(g, w), Rect{}
+		}
+		if r := m.scene.TierRun(); r != nil && r.End != nil {
+			return m.tierEnded(r, w), Rect{}
+		}
+		if b := m.biasRun(); b != nil && b.End != nil {
+			return m.biasEnded(b, w), Rect{}
 		}
 	}
 	t := m.scene.Theme

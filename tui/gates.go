@@ -66,8 +66,8 @@ func (m *Model) fetchGates() tea.Cmd {
 	w.Ask = views.GatesNothing
 	switch {
 	case m.screen != ScreenGates || w.Off != "" || w.Running:
-	case ask != views.GatesNothing && m.scene.KL.Running:
-		m.say("KL is being measured: X on its screen ends it")
+	case ask != views.GatesNothing && m.busyWith() != "":
+		m.say("%s", m.busyWith())
 	case ask == views.GatesDialog:
 		m.open(newGatesForm(m))
 	case ask == views.GatesRun:

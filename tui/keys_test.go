@@ -90,7 +90,7 @@ func TestKeysOfTheDesign(t *testing.T) {
 			all = append(all, row.Keys...)
 		}
 	}
-	for _, k := range []string{"1", "8", "tab", "shift+tab", "up", "down", "left", "right", "h", "j", "k", "l", "enter", "esc", "/", ":", "?", "v", "b", "m", "M", "p", " ", "[", "]", ",", ".", "home", "end", "g", "L", "t", "e", "r", "X", "q", "ctrl+c"} {
+	for _, k := range []string{"1", "8", "tab", "shift+tab", "up", "down", "left", "right", "h", "j", "k", "l", "enter", "esc", "/", ":", "?", "v", "b", "m", "M", "p", " ", "[", "]", ",", ".", "home", "end", "g", "L", "t", "T", "D", "e", "r", "X", "q", "ctrl+c"} {
 		if !slices.Contains(all, k) {
 			t.Errorf("key %q is in no table", k)
 		}

@@ -33,15 +33,29 @@ func (m *Model) ownKeys(id PaneID) []views.Key {
 	return out
 }
 
+// hotTierKeys is the heading of the map's keys while it shows a hot tier.
+const hotTierKeys = "Map pane, hot tier"
+
 // keySections is what help and docs list: the root's keys by group, then those
 // of the panes, the given ones first. Where a pane comes first, what it does
 // with a key stands for what the root does with it elsewhere.
 func keySections(m *Model, first PaneID) []KeySection {
 	var out []KeySection
+	var unseen KeySection // of the map
 	add := func(id PaneID) []views.Key {
 		keys := m.ownKeys(id)
+		name, other := paneNames[id]+" pane", hotTierKeys
+		if id == PaneMap && m.scene.Tier.On {
+			name, other = hotTierKeys, name
+		}
 		if len(keys) > 0 {
-			out = append(out, KeySection{paneNames[id] + " pane", keys})
+			out = append(out, KeySection{name, keys})
+		}
+		if more := views.OtherKeys(m.panes[id]); id == PaneMap && len(more) > 0 {
+			more = slices.DeleteFunc(more, func(k views.Key) bool { return slices.Contains(rootKeysOf[id], k.Keys[0]) })
+			if unseen = (KeySection{other, more}); first != id {
+				out = append(out, unseen)
+			}
 		}
 		return keys
 	}
@@ -64,6 +78,8 @@ func keySections(m *Model, first PaneID) []KeySection {
 	for id := range paneCount {
 		if id != first {
 			add(id)
+		} else if id == PaneMap {
+			out = append(out, unseen)
 		}
 	}
 	return out

@@ -73,8 +73,8 @@ func (m *Model) fetchKL() tea.Cmd {
 	w.Ask = views.KLNothing
 	switch {
 	case m.screen != ScreenKL || w.Off != "" || w.Running:
-	case ask != views.KLNothing && m.scene.Gates.Running:
-		m.say("gates are being run: X on their screen ends them")
+	case ask != views.KLNothing && m.busyWith() != "":
+		m.say("%s", m.busyWith())
 	case ask == views.KLDialog:
 		m.open(newKLForm(m))
 	case ask == views.KLMeasure:

@@ -40,6 +40,8 @@ type Model struct {
 	audit       auditing
 	kl          measuring
 	gate        gating
+	tier        tiering
+	bias        biasing
 	look        looking
 	projections []string // of the session's tensors
 	walked      int      // the tensor that the walk over the worst ones went to last
@@ -100,12 +102,13 @@ func New(feed sessions.Feed, o Options) *Model {
 		PaneMap: views.NewMap(m.scene), PaneDetail: views.NewDetail(m.scene), PaneWorst: views.NewWorst(m.scene),
 		PaneClipping: views.NewClipping(m.scene), PaneCompare: views.NewCompare(m.scene),
 		PaneLandscape: views.NewLandscape(m.scene), PaneAudit: views.NewAudit(m.scene),
-		PaneKL: views.NewKL(m.scene), PaneGates: views.NewGates(m.scene),
+		PaneKL: views.NewKL(m.scene), PaneBias: views.NewBias(m.scene), PaneGates: views.NewGates(m.scene),
 		PaneLog: views.NewLog(m.scene), PaneTensor: views.NewTensor(m.scene),
 	}
 	if s, _, ok := ScreenByName(o.Screen); ok {
 		m.screen = s
 	}
+	m.panes[PaneMap], m.panes[PaneDetail], m.panes[PaneWorst] = views.WithTier(m.scene, m.panes[PaneMap], m.panes[PaneDetail], m.panes[PaneWorst])
 	m.focus = m.screen.Panes()[0]
 	m.startAtOther(m.src.state)
 	m.takeUp(sessions.Batch{Reset: m.src.state, Progress: m.src.state.Progress})

@@ -87,6 +87,10 @@ func (m *Model) startAtOther(s *sessions.State) {
 		m.show(ScreenKL)
 	case len(s.Gates) > 0:
 		m.show(ScreenGates)
+	case len(s.Tiers) > 0:
+		m.showTierMap(true)
+	case len(s.Biases) > 0:
+		m.showBiasPane()
 	}
 }
 

@@ -74,7 +74,7 @@ var formatKinds = []struct{ name, heading string }{
 	{"mxfp4", "MXFP4: blocks of 32 with power-of-two scales"},
 	{"fp8", "FP8: E4M3 with f32 scales"},
 	{"int4", "int4: groups or rows with bf16 scales"},
-	{"code2", "code2: NVFP4 with four code values a tensor"},
+	{"code2", "code2: two bits, four of the FP4 values a tensor"},
 	{"", "others"},
 }
 
@@ -208,6 +208,9 @@ func (m *Model) commands() []item {
 				what: func(m *Model) tea.Cmd { return m.press(press) }})
 		}
 	}
+	out = append(out,
+		item{name: "tier: run a hot tier", note: "experts that a workload asks for most in four bits", tag: -1, off: m.offTier(), what: func(m *Model) tea.Cmd { m.askTier(); return nil }},
+		item{name: "bias: look at sign biases through depth", note: "of variants, layer by layer", tag: -1, off: m.offBiasNow(), what: func(m *Model) tea.Cmd { m.open(newBiasForm(m)); return nil }})
 	for _, v := range m.scene.State.Variants {
 		out = append(out,
 			item{name: "show " + v.Name, tag: -1, what: func(m *Model) tea.Cmd { m.showVariant(v.ID); return nil }},

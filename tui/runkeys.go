@@ -12,7 +12,7 @@ import (
 
 func (m *Model) offPause() string {
 	switch {
-	case m.src.player != nil, m.ownsPause(), m.gatesOwnPause():
+	case m.src.player != nil, m.ownedPause():
 		return ""
 	case m.src.runner == nil:
 		return "nothing runs here: space pauses a live run or a replay"
@@ -25,12 +25,8 @@ func (m *Model) offPause() string {
 }
 
 func (m *Model) togglePause() tea.Cmd {
-	switch {
-	case m.gatesOwnPause():
-		m.holdGates()
-		return nil
-	case m.ownsPause():
-		m.holdMeasuring()
+	if m.ownedPause() {
+		m.holdBackground()
 		return nil
 	}
 	if p := m.src.player; p != nil {
@@ -50,7 +46,7 @@ func (m *Model) togglePause() tea.Cmd {
 
 func (m *Model) offCancel() string {
 	switch {
-	case m.ownsPause(), m.gatesOwnPause():
+	case m.ownedPause():
 		return ""
 	case m.src.runner == nil:
 		return "only a live run can be cancelled"
@@ -59,12 +55,8 @@ func (m *Model) offCancel() string {
 }
 
 func (m *Model) askCancel() tea.Cmd {
-	switch {
-	case m.gatesOwnPause():
-		m.askStopGates()
-		return nil
-	case m.ownsPause():
-		m.askStopMeasuring()
+	if m.ownedPause() {
+		m.askStopBackground()
 		return nil
 	}
 	m.open(newConfirm("Cancel the run?", []string{
@@ -133,6 +125,10 @@ func (m *Model) offReplay() string {
 		return "KL is being measured: the session can be replayed when that is over"
 	case m.scene.Gates.Running:
 		return "gates are being run: the session can be replayed when that is over"
+	case m.scene.Tier.Running:
+		return "a hot tier is being run: the session can be replayed when that is over"
+	case m.scene.Bias.Running:
+		return "biases are being looked at: the session can be replayed when that is over"
 	}
 	return ""
 }

@@ -241,7 +241,7 @@ func TestScenarioLook(t *testing.T) {
 	d.Press("L").Says("one colour scale over all variants").Press("L").Says("follows what is shown")
 	d.Press("b").Says("showing nvfp4, compared with nvfp4+mse").Press("b").Says("nvfp4+mse_ge1").Press("b").Says("compared with nvfp4+mse")
 	first := d.m.scene.Theme.Name
-	d.Press("t")
+	d.Press("T")
 	if d.m.scene.Theme.Name == first || d.m.scene.Theme.Name != views.ThemeNames()[1] {
 		t.Errorf("theme %q after %q", d.m.scene.Theme.Name, first)
 	}

@@ -14,6 +14,7 @@ const (
 	PaneLandscape
 	PaneCompare
 	PaneKL
+	PaneBias
 	PaneGates
 	PaneAudit
 	PaneLog
@@ -22,7 +23,7 @@ const (
 )
 
 // paneNames are what help calls the panes.
-var paneNames = [paneCount]string{"Map", "Detail", "Worst", "Clipping", "Landscape", "Compare", "KL", "Gates", "Audit", "Log", "Tensor"}
+var paneNames = [paneCount]string{"Map", "Detail", "Worst", "Clipping", "Landscape", "Compare", "KL", "Bias", "Gates", "Audit", "Log", "Tensor"}
 
 // Screen is what fills the body.
 type Screen uint8
@@ -55,7 +56,7 @@ var screenTable = []screenInfo{
 	{ScreenClipping, "Clipping", []PaneID{PaneClipping}, ""},
 	{ScreenLandscape, "Landscape", []PaneID{PaneLandscape}, ""},
 	{ScreenCompare, "Compare", []PaneID{PaneCompare}, ""},
-	{ScreenKL, "KL", []PaneID{PaneKL}, ""},
+	{ScreenKL, "KL", []PaneID{PaneKL, PaneBias}, ""},
 	{ScreenGates, "Gates", []PaneID{PaneGates}, ""},
 	{ScreenAudit, "Audit", []PaneID{PaneAudit}, ""},
 	{ScreenLog, "Log", []PaneID{PaneLog}, ""},

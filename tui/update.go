@@ -106,5 +106,5 @@ func (m *Model) readClock() {
 // does not have: whoever moved the cursor, its tensor's records follow.
 func (m *Model) settle() tea.Cmd {
 	m.remember()
-	return tea.Batch(m.fetchDetail(), m.fetchRows(), m.fetchLandscape(), m.fetchAudit(), m.fetchKL(), m.fetchGates())
+	return tea.Batch(m.fetchDetail(), m.fetchRows(), m.fetchLandscape(), m.fetchAudit(), m.fetchKL(), m.fetchGates(), m.fetchTier(), m.fetchBias())
 }

@@ -23,6 +23,7 @@ type Heat struct {
 	projection string
 	fresh      []int // tensors that were measured just now
 	hideClips  bool
+	tier       *tierPicture // experts by precision in place of values; nil for none
 
 	version uint64 // of what is seen
 	drawn   uint64 // version of the cached drawing
@@ -33,6 +34,7 @@ type Heat struct {
 	content uint64 // bumped by whatever changes the cells: all but the cursor
 	added   uint64 // content of cells
 	cells   []heatCell
+	tiers   []tierCell    // likewise, of a tier
 	labels  []columnLabel // of the header, kept for its room
 	buf     []byte        // of the drawing, likewise
 }
@@ -190,12 +192,13 @@ func (h *Heat) View() string {
 // refresh brings the layout and the cells up to date.
 func (h *Heat) refresh() {
 	if h.laid != h.shape {
-		h.layout = newHeatLayout(h.grid, h.w, h.h, h.projection != "", h.theme.solid)
+		h.layout = newHeatLayout(h.grid, h.w, h.h, h.projection != "" || h.tier != nil, h.theme.solid)
 		h.laid = h.shape
 		h.added = 0
 	}
 	if h.added != h.content {
 		h.addUp()
+		h.addTier()
 		h.added = h.content
 	}
 }

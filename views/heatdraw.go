@@ -69,6 +69,8 @@ func (h *Heat) drawRow(p *heatPen, y, cursorRow, cursorCol int) {
 		}
 		cell := &h.cells[row*len(l.cols)+i]
 		switch {
+		case h.tier != nil:
+			h.drawTier(p, row, i, w, in, row == cursorRow && i == cursorCol)
 		case row == cursorRow && i == cursorCol:
 			h.drawCursor(p, cell, scale, w, in)
 		case cell.count == 0:

@@ -14,6 +14,10 @@ func (h *Heat) drawHalf(p *heatPen, y, cursorRow, cursorCol int) {
 		if w <= 0 {
 			break
 		}
+		if h.tier != nil {
+			h.drawTierTwo(p, row, i, w, i == cursorCol && (row == cursorRow || row+1 == cursorRow))
+			continue
+		}
 		upper := &h.cells[row*len(l.cols)+i]
 		lower := &heatCell{}
 		if row+1 < l.rows {

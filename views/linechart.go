@@ -37,6 +37,12 @@ type linePlot struct {
 // there is a foot, under a legend where it is headed and has room for one; false
 // where there is no room or nothing to draw.
 func plotLines(t *Theme, series []Series, w, h int, headed, footed bool) (linePlot, bool) {
+	return plotLinesIn(t, series, w, h, headed, footed, math.Inf(1), math.Inf(-1))
+}
+
+// plotLinesIn is plotLines over a vertical axis from lo to hi, whatever the values
+// are; where lo is above hi they say it.
+func plotLinesIn(t *Theme, series []Series, w, h int, headed, footed bool, lo, hi float64) (linePlot, bool) {
 	data, shown := chartData(series)
 	if w < 20 || h < 4 || len(data) == 0 {
 		return linePlot{}, false
@@ -54,7 +60,9 @@ func plotLines(t *Theme, series []Series, w, h int, headed, footed bool) (linePl
 		foot = 1
 	}
 	// Values are scaled to 0 … 1, so that no magnitude upsets the library.
-	lo, hi := bounds(data)
+	if lo > hi {
+		lo, hi = bounds(data)
+	}
 	rows := max(h-len(head)-foot-1, 1)
 	lo, hi, ticks := evenTicks(lo, hi, rows)
 	for _, values := range data {

@@ -25,6 +25,7 @@ type Scene struct {
 	Audits  AuditWork
 	KL      KLWork
 	Gates   GatesWork
+	Tier    TierWork
 	Bias    BiasWork
 	Version uint64
 
