@@ -62,6 +62,9 @@ type exporting struct {
 	matrices []int  // of a recipe: the plan's matrix by the job's tensor, -1 for what it keeps; else nil
 	part     Part
 
+	// put writes what FP4 codes of a tensor of the job became; nil where rows come.
+	put func(ctx context.Context, t int, codes []byte, codebook uint16) error
+
 	writer  *export.Writer
 	began   time.Time
 	written atomic.Int64

@@ -75,6 +75,7 @@ type Quantizer struct {
 	// Calibrated says that the job's calibrator makes it, unit by unit: none of the
 	// others is asked.
 	Calibrated bool
+	recodes    string // the method by which codes of FP4 matrices change; "" elsewhere
 
 	recipe *RecipeRun  // that says the group of each tensor; nil for a variant that is one way
 	groups []Quantizer // of the recipe, under the name of its variant

@@ -20,6 +20,7 @@ type item struct {
 	variants []int
 	m        kernels.Matrix // without data where it is read in pieces
 	look     look           // at the data, where there are some
+	fp4      *fp4Item       // what is stored of FP4 codes; nil of floats
 }
 
 // look is what is known of a tensor before it is quantized.
@@ -83,6 +84,9 @@ func (w *worker) measure(ctx context.Context, it item) error {
 				return err
 			}
 		}
+		if it.fp4 != nil {
+			return w.fp4Moments(&it)
+		}
 		return w.quantize(ctx, &it, inPieces)
 	}()
 	var broken *readFailure
@@ -102,7 +106,11 @@ func (w *worker) measure(ctx context.Context, it item) error {
 			if err = e.gate.pass(ctx); i == 0 {
 				err = nil // a tensor in hand is measured once at least
 			}
-			if err == nil {
+			switch {
+			case err != nil:
+			case it.fp4 != nil:
+				err = w.recode(ctx, &it, s)
+			default:
 				w.measureWhole(&it, s)
 			}
 		}

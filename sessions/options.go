@@ -37,6 +37,7 @@ type Options struct {
 	Export      *ExportOptions // nil: nothing is written but the session
 
 	sample   bool  // of tensors of a base session
+	fp4      bool  // the session is of FP4 matrices
 	calibMem int64 // that calibrating may take
 }
 
@@ -63,7 +64,7 @@ func (o *Options) variant(name string) (method.Variant, error) {
 			}
 		}
 		return v, fmt.Errorf("variant %q: convention %s is not one of %s (known: %s)", name, o.Compat, v.Spec.Format, names(known))
-	case o.Export != nil:
+	case o.Export != nil && o.Export.Layout != "" && o.Export.Layout != export.Source:
 		c, err := export.DefaultConvention(o.Export.Layout, v.Spec.Format)
 		if err != nil {
 			return v, err

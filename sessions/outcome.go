@@ -18,7 +18,12 @@ func (w *worker) record(ctx context.Context, it *item, s *shot) error {
 		return nil
 	}
 	if tap.NaN+tap.Inf > 0 {
-		what, err := w.nonFinite(ctx, *it, tap.NaN, tap.Inf)
+		what, err := "", error(nil)
+		if it.fp4 != nil {
+			what, err = w.nonFiniteFP4(it, tap.NaN, tap.Inf)
+		} else {
+			what, err = w.nonFinite(ctx, *it, tap.NaN, tap.Inf)
+		}
 		if err != nil {
 			return err
 		}

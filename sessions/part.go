@@ -34,20 +34,21 @@ func ParsePart(s string) (Part, error) {
 	return p, nil
 }
 
-// of finds the matrices of a part, which are consecutive.
-func (p Part) of(ck *checkpoint.Checkpoint, src *storedSource) (first, n int, err error) {
+// of finds the matrices of a part, which are consecutive, of those
+// whose files are given in their order.
+func (p Part) of(ck *checkpoint.Checkpoint, files []int) (first, n int, err error) {
 	if p.Of == 0 {
-		return 0, len(src.matrices), nil
+		return 0, len(files), nil
 	}
 	parts, err := export.Split(ck.Files, p.Of)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", ck.Path, err)
 	}
 	mine := parts[p.K-1]
-	for first < len(src.tensor) && src.tensor[first].File < mine[0] {
+	for first < len(files) && files[first] < mine[0] {
 		first++
 	}
-	for first+n < len(src.tensor) && src.tensor[first+n].File <= mine[len(mine)-1] {
+	for first+n < len(files) && files[first+n] <= mine[len(mine)-1] {
 		n++
 	}
 	return first, n, nil

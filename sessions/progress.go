@@ -49,6 +49,9 @@ func newTracker(tensors []Tensor) *tracker {
 	for i, ts := range tensors {
 		t.weights[i] = int64(ts.Rows) * int64(ts.Cols)
 		t.bytes[i] = t.weights[i] * int64(elementSize(ts.DType))
+		if isFP4(ts.DType) {
+			t.bytes[i] = max(tensorBytes(&ts), 0)
+		}
 	}
 	t.p = Progress{State: RunIdle, Variant: -1}
 	return t

@@ -145,6 +145,9 @@ func (o *Options) takeStored(ctx context.Context) error {
 		return nil
 	}
 	stored, err := storedRecipes(ctx, o.Session)
+	if err == nil {
+		o.fp4, err = o.takesFP4(ctx)
+	}
 	var file *FileError
 	if errors.As(err, &file) { // as above
 		return nil

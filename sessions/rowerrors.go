@@ -13,6 +13,9 @@ import (
 // the digest of what was measured before; of other weights there are no rows.
 func rowErrors(ctx context.Context, job *Job, q Quantizer, tensor int, weights digest) ([]float64, error) {
 	where := fmt.Sprintf("%s: tensor %q", job.Tensors[tensor].File, job.Tensors[tensor].Name)
+	if src, ok := job.Source.(*fp4Source); ok {
+		return src.rows(ctx, q, tensor, weights, where)
+	}
 	src, ok := job.Source.(rowSource)
 	if !ok || q.Spec == nil {
 		return rowErrorsWhole(ctx, job, q, tensor, weights)

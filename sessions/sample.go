@@ -114,9 +114,7 @@ func (b *Base) job(ctx context.Context, ck *checkpoint.Checkpoint, o Options, te
 	if err != nil {
 		return nil, err
 	}
-	src := job.Source.(*storedSource) // newJob makes no other
-	job.Source = src.pick(picks)
-	job.Tensors = job.Source.(*storedSource).tensors()
+	job.Source, job.Tensors = job.Source.(pickable).picked(picks) // newJob makes no other
 	job.pick(picks)
 	if job.shared != nil {
 		job.shared.picks = picks

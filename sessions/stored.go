@@ -45,6 +45,15 @@ func newStored(ck *checkpoint.Checkpoint, matrices []topology.Matrix) (*storedSo
 	return s, nil
 }
 
+// files are the indices of the files that the matrices are in.
+func (s *storedSource) files() []int {
+	out := make([]int, len(s.tensor))
+	for i, t := range s.tensor {
+		out[i] = t.File
+	}
+	return out
+}
+
 // cut is a source of n matrices from one on, over the same files.
 func (s *storedSource) cut(from, n int) *storedSource {
 	return &storedSource{ck: s.ck, matrices: s.matrices[from : from+n], tensor: s.tensor[from : from+n]}

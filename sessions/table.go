@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"quantscope/analysis/landscape"
-	"quantscope/quant/checkpoint"
 	"quantscope/quant/method"
 )
 
@@ -93,11 +92,7 @@ func (s *State) arm(v int, items []landscape.Item) landscape.Arm {
 // sourceBytes is what a tensor takes in the source; -1 for a type that is not
 // known.
 func sourceBytes(t *Tensor) int64 {
-	d, ok := checkpoint.ParseDType(t.DType)
-	if !ok {
-		return -1
-	}
-	return int64(t.Rows) * int64(t.Cols) * int64(d.Bits()) / 8
+	return tensorBytes(t)
 }
 
 // SourceBytes is what a tensor takes in the source; -1 for a type that is not known.

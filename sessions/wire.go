@@ -39,6 +39,9 @@ func openJob(o Options) (*Job, error) {
 		return nil, err
 	}
 	job, err := newJob(ck, o)
+	if err == nil && job.fp4() {
+		err = o.scalesStay()
+	}
 	if err != nil {
 		return nil, errors.Join(err, ck.Close())
 	}
@@ -79,28 +82,34 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	sel, err := targets(model, o.Targets, resolved)
+	sel, plain := targets(model, o.Targets, resolved)
+	codes, err := o.fp4Of(ck, model, plain)
 	if err != nil {
 		return nil, err
 	}
 	if o.KernelSet.Name == "" {
 		o.KernelSet = kernels.Best()
 	}
-	whole, err := newStored(ck, sel.Matrices)
+	var whole *storedSource
+	var files []int
+	if codes != nil {
+		sel, files = codes.sel.Selection, codes.whole.files()
+	} else {
+		if whole, err = newStored(ck, sel.Matrices); err != nil {
+			return nil, err
+		}
+		files = whole.files()
+	}
+	first, n, err := o.Part.of(ck, files)
 	if err != nil {
 		return nil, err
 	}
-	first, n, err := o.Part.of(ck, whole)
-	if err != nil {
-		return nil, err
-	}
-	src := whole.cut(first, n)
 	job := &Job{
 		Meta: Meta{
 			SourcePath: o.Checkpoint, SourceIdentity: ck.Identity().String(), Family: model.Family, Summary: model.Summary,
 			Layers: model.Layers, MTPLayers: model.MTPLayers, Experts: model.Experts, SourceBytes: ck.Bytes(), Targets: sel.Description, Part: o.Part,
 		},
-		Name: demo.Label, Tensors: src.tensors(), Source: src, Findings: oddities(ck, model, sel),
+		Name: demo.Label, Findings: oddities(ck, model, sel),
 		Settings: map[string]string{
 			SettingSource:      ck.Identity().String(),
 			SettingTargets:     sel.Description,
@@ -111,31 +120,18 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 			settingPattern:     o.Targets,
 		},
 	}
-	job.Parse = func(name string) (Quantizer, error) { return job.parse(name, o) }
-	for _, r := range resolved {
-		q, err := r.quantizer(whole, first, n, o)
-		if err != nil {
-			return nil, err
-		}
-		job.recipes = append(job.recipes, q)
-	}
-	job.calibrator = &jobCalibrator{o: o, targets: sel.Description, matrices: whole.matrices}
-	job.asksCalib = o.Calibration.asks()
 	if o.Part.Of > 0 {
-		job.part = &partJSON{K: o.Part.K, Of: o.Part.Of, First: first, Whole: len(whole.matrices)}
+		job.part = &partJSON{K: o.Part.K, Of: o.Part.Of, First: first, Whole: len(files)}
 	}
-	if o.globals() == export.Shared {
-		job.shared = newSharing(o.KernelSet, whole, first)
+	if codes != nil {
+		err = codes.fill(ck, job, first, n, o)
+	} else {
+		err = job.fill(ck, model, whole, resolved, sel.Description, first, n, o)
 	}
-	if o.Export != nil {
-		if len(o.asked()) > 0 {
-			job.export, err = planMixed(ck, model, job, resolved, o)
-		} else {
-			job.export, err = planExport(ck, model, whole, first, o)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
+	}
+	if job.export != nil {
 		job.Findings = append(job.Findings, job.export.plan.Notes...)
 	}
 	if o.Checkpoint != demo.Label {
@@ -145,6 +141,35 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 		job.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(job.Abs), ".safetensors"), ".safetensors.index.json")
 	}
 	return job, nil
+}
+
+// fill makes a job of matrices in floating point, n of them from one on.
+func (job *Job) fill(ck *checkpoint.Checkpoint, model *topology.Model, whole *storedSource, resolved []*resolvedRecipe, targets string, first, n int, o Options) error {
+	if o.Export != nil && (o.Export.Layout == "" || o.Export.Layout == export.Source) {
+		return fmt.Errorf("layout %s of weights in floating point: %w (known: %s)", export.Source, export.ErrLayout, strings.Join(export.Layouts(), ", "))
+	}
+	src := whole.cut(first, n)
+	job.Source, job.Tensors = src, src.tensors()
+	job.Parse = func(name string) (Quantizer, error) { return job.parse(name, o) }
+	for _, r := range resolved {
+		q, err := r.quantizer(whole, first, n, o)
+		if err != nil {
+			return err
+		}
+		job.recipes = append(job.recipes, q)
+	}
+	job.calibrator = &jobCalibrator{o: o, targets: targets, matrices: whole.matrices}
+	job.asksCalib = o.Calibration.asks()
+	if o.globals() == export.Shared {
+		job.shared = newSharing(o.KernelSet, whole, first)
+	}
+	var err error
+	if o.Export != nil && len(o.asked()) > 0 {
+		job.export, err = planMixed(ck, model, job, resolved, o)
+	} else if o.Export != nil {
+		job.export, err = planExport(ck, model, whole, first, o)
+	}
+	return err
 }
 
 // settingPattern is kept so that the same selection can be made again; it is
@@ -183,7 +208,7 @@ func sourceRowErrors(ctx context.Context, session string, meta *metaJSON, settin
 		return nil, fmt.Errorf("sessions: %s: its checkpoint was %s: %w", session, meta.place(), err)
 	}
 	job, err := newJob(ck, Options{
-		Checkpoint: meta.SourcePath, Targets: settings[settingPattern], Recipes: followed, Compat: settingCompat(settings, variant), GlobalScale: settings[SettingGlobalScale],
+		Checkpoint: meta.SourcePath, Targets: settings[settingPattern], Recipes: followed, fp4: isFP4(tensor.DType), Compat: settingCompat(settings, variant), GlobalScale: settings[SettingGlobalScale],
 	})
 	if err != nil {
 		return nil, errors.Join(err, ck.Close())

@@ -159,6 +159,7 @@ func (w *worker) readRun(ctx context.Context, b batch, buf []byte) bool {
 func (w *worker) take(ctx context.Context, b batch, it item, buf []byte, together bool) (err error) {
 	e := w.e
 	src, inRows := e.job.Source.(rowSource)
+	codes, isFP4 := e.job.Source.(*fp4Source)
 	if inRows {
 		it.m, err = src.Shape(it.tensor)
 	}
@@ -166,6 +167,8 @@ func (w *worker) take(ctx context.Context, b batch, it item, buf []byte, togethe
 	switch {
 	case err != nil:
 		err = e.readError(ctx, err)
+	case isFP4:
+		err = w.readFP4(ctx, codes, &it, buf)
 	case together:
 		_, off, size, _ := src.Run(it.tensor)
 		it.m.Data = buf[off-b.off:][:size]

@@ -14,6 +14,7 @@ import (
 	"quantscope/kernels"
 	"quantscope/quant/export"
 	"quantscope/quant/method"
+	"quantscope/quant/recode"
 	"quantscope/sessions"
 )
 
@@ -64,7 +65,7 @@ func (f *runFlags) bind(cmd *cobra.Command, variants string) {
 func (f *runFlags) bindExport(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.export.Dir, "out", "", "folder to write the quantized checkpoint to, of exactly one variant")
-	fl.StringVar(&f.export.Layout, "layout", "", "layout of --out: "+strings.Join(export.Layouts(), ", ")+", or gguf, which is one file")
+	fl.StringVar(&f.export.Layout, "layout", "", "layout of --out: "+strings.Join(export.Layouts(), ", ")+", or gguf, which is one file; of FP4 codes that become two bits: "+export.Source+" (the default there) or "+export.Own)
 	fl.BoolVar(&f.export.Resume, "resume", false, "go on with the unfinished export in --out")
 	fl.StringVar(&f.globalScale, "global-scale", "", "second-level scales over matrices that servers fuse, or over each tensor: shared or tensor (default: shared with --out)")
 	fl.StringVar(&f.compat, "compat", "", "whose arithmetic: "+strings.Join(conventions(), ", ")+" (default: the layout's, else the format's first)")
@@ -109,9 +110,9 @@ func (f *runFlags) extra(o *sessions.Options) error {
 		return usage(errors.New("--layout and --resume go with --out"))
 	case f.export.Dir == "":
 		return nil
-	case f.export.Layout == "":
+	case f.export.Layout == "" && !recodes(o.Variants):
 		return usage(fmt.Errorf("--out needs --layout: %s", strings.Join(export.Layouts(), ", ")))
-	case !slices.Contains(export.Layouts(), f.export.Layout):
+	case f.export.Layout != "" && f.export.Layout != export.Source && !slices.Contains(export.Layouts(), f.export.Layout):
 		return usage(fmt.Errorf("--layout %q is none of %s, gguf", f.export.Layout, strings.Join(export.Layouts(), ", ")))
 	case len(o.Variants)+len(o.Recipes) != 1:
 		names := slices.Clone(o.Variants)
@@ -123,6 +124,18 @@ func (f *runFlags) extra(o *sessions.Options) error {
 	x := f.export
 	o.Export = &x
 	return nil
+}
+
+// recodes says whether all variants are of two bits, which FP4 checkpoints become in
+// their own layout.
+func recodes(names []string) bool {
+	for _, name := range names {
+		v, err := method.Parse(name)
+		if err != nil || !recode.Recodes(v) {
+			return false
+		}
+	}
+	return len(names) > 0
 }
 
 // options checks the flags and turns them into what an engine takes.

@@ -312,6 +312,7 @@ func (f *planFile) difference(now planFile) string {
 		{"source", f.Source, now.Source}, {"layout", f.Layout, now.Layout}, {"variant", f.Variant, now.Variant},
 		{"format", f.Format, now.Format}, {"convention", f.Convention, now.Convention}, {"method", f.Method, now.Method},
 		{"global scales", f.Globals, now.Globals}, {"recipe", f.Recipe, now.Recipe},
+		{"targets", f.Patches, now.Patches},
 	} {
 		if x.was != x.now {
 			return fmt.Sprintf("%s was %s, is %s now", x.what, x.was, x.now)

@@ -92,7 +92,7 @@ func (w *Writer) copyTensors(ctx context.Context, sh *Shard, f file) error {
 			w.wrote(len(part))
 		}
 	}
-	return nil
+	return w.copyGaps(ctx, sh, f)
 }
 
 // hashFile is the XXH3 of a file that should have this size.

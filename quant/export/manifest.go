@@ -37,6 +37,7 @@ type planFile struct {
 	Method     string      `json:"method"`
 	Globals    string      `json:"global_scale"`
 	Recipe     string      `json:"recipe_sha256,omitempty"`
+	Patches    string      `json:"patches_sha256,omitempty"`
 	Shards     []planShard `json:"shards"`
 	Texts      []planText  `json:"texts"`
 	Side       []planSide  `json:"side"`
@@ -83,7 +84,7 @@ func (p *Plan) file() planFile {
 	f := planFile{
 		Version: planVersion, Source: p.ck.Identity().String(), Layout: p.Layout, Variant: p.Variant,
 		Format: each(p.stores, func(s *stored) string { return s.spec.Format }), Convention: each(p.stores, func(s *stored) string { return s.spec.Convention.String() }),
-		Method: each(p.stores, func(s *stored) string { return s.spec.Method }), Globals: p.Globals.String(), Recipe: p.recipe.SHA256,
+		Method: each(p.stores, func(s *stored) string { return s.spec.Method }), Globals: p.Globals.String(), Recipe: p.recipe.SHA256, Patches: p.patchSum,
 		Shards: make([]planShard, len(p.Shards)), Texts: make([]planText, len(p.Texts)), Side: make([]planSide, len(p.Side)),
 	}
 	for i := range p.Shards {

@@ -33,13 +33,14 @@ type Plan struct {
 	Bytes       int64    // of all files
 	Notes       []string // what a person should know before spending time
 
-	ck     *checkpoint.Checkpoint
-	stores []stored // what matrices are stored as, one of each variant in use
-	of     []int    // of each matrix, its store
-	recipe Recipe
-	places []place
-	digest string
-	kept   int64 // bytes of what the folder keeps of the plan while it is unfinished
+	ck       *checkpoint.Checkpoint
+	stores   []stored // what matrices are stored as, one of each variant in use
+	of       []int    // of each matrix, its store
+	recipe   Recipe
+	places   []place
+	digest   string
+	patchSum string // SHA-256 over where patches stand; "" of other plans
+	kept     int64  // bytes of what the folder keeps of the plan while it is unfinished
 }
 
 // Shard is one file of tensors.
@@ -49,6 +50,7 @@ type Shard struct {
 	Tensors []Tensor
 	Size    int64 // bytes of the file
 	matrix  []int // those that are stored here
+	gaps    []gap // of a plan of patches: what is copied between them
 }
 
 // copies are the tensors that are copied, as indices in the order of the
@@ -82,6 +84,7 @@ type Text struct {
 type place struct {
 	shard  int
 	fields []int32 // indices into the shard's tensors, in the order of the scheme's fields or of the unit's tensors
+	patch  patched // of a plan of patches, what of the one field it is
 }
 
 // fieldsOf are the tensors of a matrix.
