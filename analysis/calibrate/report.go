@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"quantscope/analysis/model"
+	"quantscope/quant/method"
 	"quantscope/quant/topology"
 )
 
@@ -22,7 +23,7 @@ func (o *Outcome) Gate() error {
 	case o.Calibrated == 0:
 		return fmt.Errorf("%w: none of %d matrices was calibrated", ErrFidelity, o.Matrices)
 	case o.Changed == 0:
-		return fmt.Errorf("%w: %d of %d codes and parameters of %d calibrated matrices are not those of %s", ErrFidelity, o.Changed, o.Codes, o.Calibrated, o.Baseline)
+		return fmt.Errorf("%w: %d of %d codes and parameters of %d calibrated matrices are not those of %s%s", ErrFidelity, o.Changed, o.Codes, o.Calibrated, o.Baseline, o.booksOnly())
 	}
 	return nil
 }
@@ -77,11 +78,22 @@ func (r *running) sum() {
 		o.warn("%d of %d experts were given fewer tokens than their down projections have columns: their Hessians are singular, and damping decides what the tokens do not", e.Deficient, e.Experts)
 	}
 	if len(ties) > 0 && o.Changed > 0 {
-		o.warn("%d calibrated matrices are %s, code for code, though text reached them: %s", len(ties), o.Baseline, some(ties))
+		o.warn("%d calibrated matrices are %s, code for code, though text reached them: %s%s", len(ties), o.Baseline, some(ties), o.booksOnly())
 	}
 	if raised > 0 {
 		o.warn("the damping of %d matrices was raised, because the rounding of their Hessians outweighs it; the first is %s", raised, firstRaised)
 	}
+}
+
+// booksOnly says what stands behind a tie of a variant that calibration chooses nothing
+// for but the codebook of each matrix, of which there are few: the same one may be best
+// however errors are weighed.
+func (o *Outcome) booksOnly() string {
+	v, err := method.Parse(o.Variant)
+	if err != nil || !v.NeedsMatrix() || v.NeedsHessian() {
+		return ""
+	}
+	return "; imatrix chooses nothing but the codebook of a matrix, and weighed or not the same one is best there"
 }
 
 // mostNames is how many names a line has room for.
