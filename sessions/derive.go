@@ -44,7 +44,7 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 		{&in.variant, "insert or replace into variants (id, seq, name, effective, scheme, bits_per_weight) values " + values(6)},
 		{&in.tap, "insert or replace into taps (variant, tensor, seq, failed, cos, rel2, rel_l2, sqnr_db, max_abs_err, amax, global_scale," +
 			" scale_min, scale_mean, scale_max, w2, e2, std, kurtosis, elements, blocks, zero_blocks, non_finite, scale_high, scale_low, scale_subnormal," +
-			" shallow, deep, subnormal_clipped, shallow_l2, deep_l2, depth) values " + values(31)},
+			" shallow, deep, subnormal_clipped, shallow_l2, deep_l2, depth, sign_bias, row_bias_rms, row_bias_max, codebook, l2_rel2, sym_rel2) values " + values(37)},
 		{&in.finding, "insert or replace into findings (seq, variant, tensor, code, value, bound, message) values " + values(7)},
 		{&in.log, "insert or replace into log (seq, at_us, kind, variant, tensor, message) values " + values(6)},
 		{&in.yard, "insert or replace into yards (id, seq, state, reference, identity, activations, scored, kernel_set, program, positions) values " + values(10)},
@@ -198,7 +198,7 @@ func (in *inserts) derive(ctx context.Context, e *stored) error {
 
 func (in *inserts) putTap(ctx context.Context, r *Record) error {
 	if r.Failed {
-		args := make([]any, 31)
+		args := make([]any, 37)
 		args[0], args[1], args[2], args[3], args[21] = r.Variant, r.Tensor, r.Seq, 1, r.NonFinite
 		_, err := in.tap.ExecContext(ctx, args...)
 		return err
@@ -210,7 +210,8 @@ func (in *inserts) putTap(ctx context.Context, r *Record) error {
 	}
 	_, err := in.tap.ExecContext(ctx, r.Variant, r.Tensor, r.Seq, 0, r.Cos, r.Rel2, r.RelL2, r.SQNR, r.MaxAbsErr, r.Amax, r.GlobalScale,
 		r.ScaleMin, r.ScaleMean, r.ScaleMax, r.W2, r.E2, r.Std, r.Kurtosis, r.Elements, r.Blocks, r.ZeroBlocks, r.NonFinite, r.ScaleHigh, r.ScaleLow, r.ScaleSubnormal,
-		r.Shallow, r.Deep, r.SubnormalClipped, r.ShallowL2, r.DeepL2, depth[:n])
+		r.Shallow, r.Deep, r.SubnormalClipped, r.ShallowL2, r.DeepL2, depth[:n],
+		r.Bias, r.RowBias, r.RowBiasMax, orNothing(CodebookText(r.Codebook)), r.L2, r.Sym)
 	return err
 }
 

@@ -36,8 +36,8 @@ func TestOlderTapPayload(t *testing.T) {
 			t.Errorf("version %d: %v", c.p[0], err)
 		}
 	}
-	if _, _, err := decodeTapHead(append([]byte{5}, now[1:]...), &tap); err == nil || !strings.Contains(err.Error(), "version 5") {
-		t.Errorf("version 5: %v", err)
+	if _, _, err := decodeTapHead(append([]byte{6}, now[1:]...), &tap); err == nil || !strings.Contains(err.Error(), "version 6") {
+		t.Errorf("version 6: %v", err)
 	}
 	tap.SetMoments(kernels.Moments{SumW: 1.5, SumW3: -3, SumW4: 70})
 	newest := encodeTap(nil, &tap, 0x0123456789abcdef)
@@ -91,7 +91,7 @@ func makeOlder(t *testing.T, path string, job *Job) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.payload[0] == tapVersion {
+		if e.payload[0] == tapVersionNoBias {
 			e.payload = slices.Concat(e.payload[:113], e.payload[137:])
 		}
 		e.payload[0] = tapVersionSHA

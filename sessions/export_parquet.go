@@ -60,6 +60,17 @@ type parquetRow struct {
 	Deep             *int64 `parquet:"deep,optional"`
 	SubnormalClipped *int64 `parquet:"subnormal_clipped,optional"`
 
+	Bias         *float64 `parquet:"sign_bias,optional"` // these ten are null of formats without a codebook
+	RowBias      *float64 `parquet:"row_bias_rms,optional"`
+	RowBiasMax   *float64 `parquet:"row_bias_max,optional"`
+	Codebook     *string  `parquet:"codebook,optional,dict"`
+	L2Rel2       *float64 `parquet:"l2_rel2,optional"`
+	SymRel2      *float64 `parquet:"sym_rel2,optional"`
+	SumErr       *float64 `parquet:"sum_err,optional"`
+	SumAbsW      *float64 `parquet:"sum_abs_w,optional"`
+	BiasRows     *int64   `parquet:"bias_rows,optional"`
+	BiasPositive *int64   `parquet:"bias_rows_positive,optional"`
+
 	Effective *string  `parquet:"effective,optional"` // these nine are null where nothing was to be calibrated
 	Why       *string  `parquet:"why,optional"`
 	Out2      *float64 `parquet:"out2,optional"`
@@ -136,6 +147,11 @@ func newParquetRow(l *line) parquetRow {
 	r.Elements, r.Blocks, r.ZeroBlocks, r.NaN, r.Inf = &tap.Elements, &tap.Blocks, &tap.ZeroBlocks, &tap.NaN, &tap.Inf
 	r.ScaleHigh, r.ScaleLow, r.ScaleSubnormal = &tap.ScaleHigh, &tap.ScaleLow, &tap.ScaleSubnormal
 	r.Shallow, r.Deep, r.SubnormalClipped = &tap.Shallow, &tap.Deep, &tap.SubnormalClipped
+	if tap.HasBias {
+		b, book := &tap.Bias, CodebookText(rec.Codebook)
+		r.Bias, r.RowBias, r.RowBiasMax, r.Codebook, r.L2Rel2, r.SymRel2 = &rec.Bias, &rec.RowBias, &rec.RowBiasMax, &book, &rec.L2, &rec.Sym
+		r.SumErr, r.SumAbsW, r.BiasRows, r.BiasPositive = &b.SumErr, &b.SumAbsW, &b.Rows, &b.Positive
+	}
 	if l.trade != nil {
 		effective, why := l.said()
 		out2, base, rel, damp := float64(l.trade.Out2), float64(l.trade.BaseOut2), float64(l.trade.BaseRel2), float64(l.trade.DampShare)

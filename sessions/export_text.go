@@ -14,17 +14,19 @@ import (
 // column is one figure of an exported measurement. docs/session.md lists them.
 type column struct {
 	name string
-	// One of the two: counts are integers everywhere.
+	// One of the three: counts are integers everywhere.
 	figure func(l *line) float64
 	count  func(l *line) int64
+	text   func(l *line) string
 
 	moments bool // nothing stands there where a record has no moments
 	trade   bool // nothing stands there where nothing was calibrated
+	bias    bool // nothing stands there where a format has no codebook, or an older record does not know its bias
 }
 
 // absent says whether a line has nothing in a column.
 func (c *column) absent(l *line) bool {
-	return l.failure != "" || c.moments && !l.tap.HasMoments || c.trade && l.trade == nil
+	return l.failure != "" || c.moments && !l.tap.HasMoments || c.trade && l.trade == nil || c.bias && !l.tap.HasBias
 }
 
 // columns are the figures of CSV and JSONL, in order.
@@ -66,6 +68,16 @@ var columns = []column{
 	{name: "sum_w", moments: true, figure: func(l *line) float64 { return l.tap.SumW }},
 	{name: "sum_w3", moments: true, figure: func(l *line) float64 { return l.tap.SumW3 }},
 	{name: "sum_w4", moments: true, figure: func(l *line) float64 { return l.tap.SumW4 }},
+	{name: "sign_bias", bias: true, figure: func(l *line) float64 { return l.rec.Bias }},
+	{name: "row_bias_rms", bias: true, figure: func(l *line) float64 { return l.rec.RowBias }},
+	{name: "row_bias_max", bias: true, figure: func(l *line) float64 { return l.rec.RowBiasMax }},
+	{name: "codebook", bias: true, text: func(l *line) string { return CodebookText(l.rec.Codebook) }},
+	{name: "l2_rel2", bias: true, figure: func(l *line) float64 { return l.rec.L2 }},
+	{name: "sym_rel2", bias: true, figure: func(l *line) float64 { return l.rec.Sym }},
+	{name: "sum_err", bias: true, figure: func(l *line) float64 { return l.tap.Bias.SumErr }},
+	{name: "sum_abs_w", bias: true, figure: func(l *line) float64 { return l.tap.Bias.SumAbsW }},
+	{name: "bias_rows", bias: true, count: func(l *line) int64 { return l.tap.Bias.Rows }},
+	{name: "bias_rows_positive", bias: true, count: func(l *line) int64 { return l.tap.Bias.Positive }},
 	{name: "out2", trade: true, figure: func(l *line) float64 { return float64(l.trade.Out2) }},
 	{name: "base_out2", trade: true, figure: func(l *line) float64 { return float64(l.trade.BaseOut2) }},
 	{name: "base_rel2", trade: true, figure: func(l *line) float64 { return float64(l.trade.BaseRel2) }},
@@ -168,8 +180,12 @@ func appendJSONL(b []byte, l *line, canonical bool) []byte {
 		if c.absent(l) {
 			continue
 		}
-		if c.count != nil {
+		switch {
+		case c.count != nil:
 			num(c.name, c.count(l))
+			continue
+		case c.text != nil:
+			str(c.name, c.text(l))
 			continue
 		}
 		b = append(b, '"')
@@ -220,6 +236,8 @@ func ExportCSV(ctx context.Context, w io.Writer, path string) error {
 				row[n+i] = ""
 			case col.count != nil:
 				row[n+i] = strconv.FormatInt(col.count(l), 10)
+			case col.text != nil:
+				row[n+i] = col.text(l)
 			default:
 				row[n+i] = csvFigure(col.figure(l))
 			}

@@ -210,3 +210,9 @@ func dumpTables(t *testing.T, path string) string {
 	}
 	return b.String()
 }
+
+// sameRecord says whether two records are the same event with the same figures; NaN is
+// itself.
+func sameRecord(a, b Record) bool {
+	return a.Seq == b.Seq && a.AtUS == b.AtUS && a.digest() == b.digest() && a.sameFigures(&b)
+}

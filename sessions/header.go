@@ -18,7 +18,8 @@ const (
 	// formatVersion is the user_version that this program writes, and the newest
 	// that it reads. Format 1 has no columns std and kurtosis in taps, format 2 no
 	// tables yards, candidates, corpora and scores, format 3 none of calibrations, format
-	// 4 none of recipes, format 5 none of gates, format 6 none of biases and hot tiers.
+	// 4 none of recipes, format 5 none of gates, format 6 none of
+	// biases, of matrices neither, and of hot tiers.
 	formatVersion = 7
 
 	sqliteMagic = "SQLite format 3\x00"

@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"math"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -217,6 +218,16 @@ func lookSession(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if err := tierOn(t, openFeed(t, path), newFakeLooks()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// formatSession is a copy of a session that an older program wrote.
+func formatSession(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "old.qscope")
+	if err := copyFile(path, filepath.Join("testdata", name+".qscope")); err != nil {
 		t.Fatal(err)
 	}
 	return path

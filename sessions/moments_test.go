@@ -66,7 +66,7 @@ func TestFormat1IsRead(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(path + ".csv")
-	if lines := strings.Split(string(text), "\n"); err != nil || !strings.HasSuffix(lines[0], ",std,kurtosis,sum_w,sum_w3,sum_w4,out2,base_out2,base_rel2,damp_share,tokens,rank,changed,stored_as,effective,why,failed") || !strings.HasSuffix(lines[1], ",495,0,0"+strings.Repeat(",", 16)) {
+	if lines := strings.Split(string(text), "\n"); err != nil || !strings.HasSuffix(lines[0], ",std,kurtosis,sum_w,sum_w3,sum_w4,sign_bias,row_bias_rms,row_bias_max,codebook,l2_rel2,sym_rel2,sum_err,sum_abs_w,bias_rows,bias_rows_positive,out2,base_out2,base_rel2,damp_share,tokens,rank,changed,stored_as,effective,why,failed") || !strings.HasSuffix(lines[1], ",495,0,0"+strings.Repeat(",", 26)) {
 		t.Errorf("%v: %.2000s", err, text)
 	}
 }

@@ -32,6 +32,11 @@ func (r *Record) set(variant, tensor int, t *kernels.Tap) {
 	} else {
 		r.ScaleMin, r.ScaleMax = math.NaN(), math.NaN()
 	}
+	nan := math.NaN()
+	r.Bias, r.RowBias, r.RowBiasMax, r.L2, r.Sym = nan, nan, nan, nan, nan
+	if b := &t.Bias; t.HasBias {
+		r.Bias, r.RowBias, r.RowBiasMax, r.L2, r.Sym, r.Codebook = b.Value(), b.RowRMS(), b.RowMax, b.L2, b.Sym, b.Codebook
+	}
 	for i, n := range t.Depth {
 		r.Depth[i] = uint32(min(max(n, 0), math.MaxUint32))
 	}
@@ -53,6 +58,11 @@ func (r *Record) sameFigures(o *Record) bool {
 	if math.IsNaN(a.Std) || math.IsNaN(b.Std) {
 		a.Std, a.Kurtosis, b.Std, b.Kurtosis = 0, 0, 0, 0
 	}
+	if a.Codebook == 0 || b.Codebook == 0 { // records of before there were biases
+		for _, x := range []*Record{&a, &b} {
+			x.Bias, x.RowBias, x.RowBiasMax, x.L2, x.Sym, x.Codebook = 0, 0, 0, 0, 0, 0
+		}
+	}
 	fa, fb := a.floats(), b.floats()
 	for i := range fa {
 		if math.Float64bits(*fa[i]) != math.Float64bits(*fb[i]) {
@@ -63,10 +73,11 @@ func (r *Record) sameFigures(o *Record) bool {
 	return a == b
 }
 
-func (r *Record) floats() [16]*float64 {
+func (r *Record) floats() [21]*float64 {
 	return [...]*float64{
 		&r.Cos, &r.Rel2, &r.RelL2, &r.SQNR, &r.MaxAbsErr, &r.Amax, &r.GlobalScale,
 		&r.ScaleMin, &r.ScaleMean, &r.ScaleMax, &r.W2, &r.E2, &r.Std, &r.Kurtosis, &r.ShallowL2, &r.DeepL2,
+		&r.Bias, &r.RowBias, &r.RowBiasMax, &r.L2, &r.Sym,
 	}
 }
 
@@ -86,6 +97,7 @@ func failedRecord(variant, tensor int, nonFinite int64) Record {
 		Variant: variant, Tensor: tensor, Failed: true, NonFinite: nonFinite,
 		Cos: nan, Rel2: nan, RelL2: nan, SQNR: nan, MaxAbsErr: nan, Amax: nan, GlobalScale: nan,
 		ScaleMin: nan, ScaleMean: nan, ScaleMax: nan, W2: nan, E2: nan, Std: nan, Kurtosis: nan, ShallowL2: nan, DeepL2: nan,
+		Bias: nan, RowBias: nan, RowBiasMax: nan, L2: nan, Sym: nan,
 	}
 }
 

@@ -72,6 +72,12 @@ create table taps (
     shallow_l2        real,
     deep_l2           real,
     depth             blob,
+    sign_bias         real,
+    row_bias_rms      real,
+    row_bias_max      real,
+    codebook          text,
+    l2_rel2           real,
+    sym_rel2          real,
     primary key (variant, tensor)
 ) without rowid;
 

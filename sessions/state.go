@@ -71,8 +71,9 @@ type Record struct {
 	ShallowL2, DeepL2                       float64 // shares of W2 in clipped elements
 	Depth                                   [kernels.DepthBins]uint32
 
-	// Of formats with a codebook; NaN, NaN, NaN and 0 elsewhere.
+	// Of formats with a codebook; NaN and 0 elsewhere, and in records of before format 7.
 	Bias, RowBias, RowBiasMax float64 // sign bias: of the matrix, root mean square over its rows, largest of a row
+	L2, Sym                   float64 // least rel2 of any codebook, and of those that are ±a, ±b; see kernels.Bias
 	Codebook                  uint16
 }
 

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -49,6 +50,18 @@ type Summary struct {
 	ScalesClampedLow  int64 `json:"scales_clamped_low"`
 	ScalesSubnormal   int64 `json:"scales_subnormal"`
 	ZeroBlocks        int64 `json:"zero_blocks"`
+
+	// Of formats with a codebook; absent of others. Means are over measured tensors.
+	SignBias  *Figure        `json:"sign_bias,omitempty"` // mean of the sign biases' magnitudes
+	MeanBias  *Figure        `json:"mean_bias,omitempty"` // mean of the sign biases
+	RowBias   *Figure        `json:"row_bias,omitempty"`  // mean of the root mean squares over rows
+	Codebooks []CodebookUsed `json:"codebooks,omitempty"` // most used first
+}
+
+// CodebookUsed is a codebook, and how many tensors have it.
+type CodebookUsed struct {
+	Values  string `json:"values"` // ascending: -6 -1 0 3
+	Tensors int64  `json:"tensors"`
 }
 
 // Summarize reduces one variant of a session. An ID out of range gives the zero
@@ -85,6 +98,9 @@ type totals struct {
 	worstTensor           int
 	shallow, deep         int64
 	w2, shallowW2, deepW2 float64
+
+	bias, absBias, rowBias mean
+	books                  map[uint16]int64
 }
 
 func (a *totals) add(r *Record) {
@@ -125,6 +141,15 @@ func (a *totals) add(r *Record) {
 	if isFinite(r.MaxAbsErr) && !(r.MaxAbsErr <= a.maxAbsErr) {
 		a.maxAbsErr = r.MaxAbsErr
 	}
+	if r.Codebook != 0 {
+		a.bias.add(r.Bias)
+		a.absBias.add(math.Abs(r.Bias))
+		a.rowBias.add(r.RowBias)
+		if a.books == nil {
+			a.books = map[uint16]int64{}
+		}
+		a.books[r.Codebook]++
+	}
 	if isFinite(r.W2) && isFinite(r.ShallowL2) && isFinite(r.DeepL2) {
 		a.w2 += r.W2
 		a.shallowW2 += r.ShallowL2 * r.W2
@@ -148,7 +173,26 @@ func (a *totals) summary() Summary {
 	if s.Tensors == 0 {
 		s.ShallowL2, s.DeepL2 = Figure(math.NaN()), Figure(math.NaN())
 	}
+	a.summarizeBias(&s)
 	return s
+}
+
+// summarizeBias fills in what is of formats with a codebook alone.
+func (a *totals) summarizeBias(s *Summary) {
+	if len(a.books) == 0 {
+		return
+	}
+	figure := func(m *mean) *Figure {
+		f := Figure(m.value())
+		return &f
+	}
+	s.SignBias, s.MeanBias, s.RowBias = figure(&a.absBias), figure(&a.bias), figure(&a.rowBias)
+	for mask, n := range a.books {
+		s.Codebooks = append(s.Codebooks, CodebookUsed{CodebookText(mask), n})
+	}
+	slices.SortFunc(s.Codebooks, func(x, y CodebookUsed) int {
+		return cmp.Or(cmp.Compare(y.Tensors, x.Tensors), cmp.Compare(x.Values, y.Values))
+	})
 }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

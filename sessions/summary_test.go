@@ -63,7 +63,7 @@ func TestSummarize(t *testing.T) {
 	if none.Pending != 5 || none.WorstTensor != "" {
 		t.Errorf("%+v", none)
 	}
-	if got := Summarize(summaryState(), 2); got != (Summary{}) {
+	if got := Summarize(summaryState(), 2); !reflect.DeepEqual(got, Summary{}) {
 		t.Errorf("a variant that is not there: %+v", got)
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"quantscope/kernels"
 )
 
-// tapVersion is the first byte of a tap payload that is written; of a Tap
-// without moments it is that of the version before. The older ones are read
-// still: the third lacks the moments, so do those before; the first lacks the digest of the weights, and
-// that of the second is made otherwise. docs/session.md draws them.
+// tapVersion is the first byte of a tap payload that is written; of a Tap without a
+// bias it is that of the version before, which lacks it, and without moments too that
+// of the one before that. The older ones are read still: the third lacks the moments, so
+// do those before; the first lacks the digest of the weights, and that of the second is
+// made otherwise. docs/session.md draws them.
 const (
-	tapVersion          = 4
+	tapVersion          = 5
+	tapVersionNoBias    = 4
 	tapVersionNoMoments = 3
 	tapVersionSHA       = 2
 	tapVersionNoDigest  = 1
@@ -45,6 +47,21 @@ func tapMoments(t *kernels.Tap) [3]*float64 {
 	return [...]*float64{&t.SumW, &t.SumW3, &t.SumW4}
 }
 
+// tapBias follow on those where a Tap has a bias, tapBiasCounts on the counts.
+func tapBias(t *kernels.Tap) [6]*float64 {
+	b := &t.Bias
+	return [...]*float64{&b.SumErr, &b.SumAbsW, &b.SumRow2, &b.RowMax, &b.L2, &b.Sym}
+}
+
+func tapBiasCounts(t *kernels.Tap) [2]*int64 { return [...]*int64{&t.Bias.Rows, &t.Bias.Positive} }
+
+// tapHas are the bits of the byte after the digest in version 5: which of the groups of
+// figures that need not be there are.
+const (
+	tapHasMoments = 1 << iota
+	tapHasBias
+)
+
 // tapHistograms are written each as its number of bins and then the bins. The
 // depths come first: a Record needs no other.
 func tapHistograms(t *kernels.Tap) [5][]int64 {
@@ -60,11 +77,22 @@ var (
 // XXH3 of the matrix's elements.
 func encodeTap(dst []byte, t *kernels.Tap, weights uint64) []byte {
 	version := byte(tapVersion)
-	if !t.HasMoments {
+	switch {
+	case t.HasBias:
+	case t.HasMoments:
+		version = tapVersionNoBias
+	default:
 		version = tapVersionNoMoments
 	}
 	dst = append(dst, version)
 	dst = binary.BigEndian.AppendUint64(dst, weights)
+	if t.HasBias {
+		has := byte(tapHasBias)
+		if t.HasMoments {
+			has |= tapHasMoments
+		}
+		dst = append(dst, has)
+	}
 	for _, f := range tapFigures(t) {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(*f))
 	}
@@ -73,8 +101,19 @@ func encodeTap(dst []byte, t *kernels.Tap, weights uint64) []byte {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(*f))
 		}
 	}
+	if t.HasBias {
+		for _, f := range tapBias(t) {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(*f))
+		}
+	}
 	for _, n := range tapCounts(t) {
 		dst = binary.AppendUvarint(dst, uint64(*n))
+	}
+	if t.HasBias {
+		for _, n := range tapBiasCounts(t) {
+			dst = binary.AppendUvarint(dst, uint64(*n))
+		}
+		dst = binary.AppendUvarint(dst, uint64(t.Bias.Codebook))
 	}
 	for _, h := range tapHistograms(t) {
 		dst = binary.AppendUvarint(dst, uint64(len(h)))
@@ -109,39 +148,53 @@ func decodeTap(p []byte, t *kernels.Tap) error {
 // depths. It returns the digest of the weights, of which nothing is known where
 // the payload has none, and what follows.
 func decodeTapHead(p []byte, t *kernels.Tap) (weights digest, rest []byte, err error) {
-	figures, moments := tapFigures(t), tapMoments(t)
 	if len(p) == 0 {
 		return weights, nil, errTapShort
 	}
 	version := p[0]
 	p = p[1:]
-	need := 8 * len(figures)
-	switch version {
-	case tapVersion:
-		need += 8 + 8*len(moments)
-	case tapVersionNoMoments, tapVersionSHA:
-		need += 8
-	case tapVersionNoDigest:
-	default:
+	if version < tapVersionNoDigest || version > tapVersion {
 		return weights, nil, fmt.Errorf("tap payload has version %d, this program reads %d to %d", version, tapVersionNoDigest, tapVersion)
 	}
-	if len(p) < need {
-		return weights, nil, errTapShort
-	}
-	switch version {
-	case tapVersion, tapVersionNoMoments:
-		weights.xxh, p = binary.BigEndian.Uint64(p), p[8:]
-	case tapVersionSHA:
-		weights.sha, p = binary.BigEndian.Uint64(p), p[8:]
-	}
-	for _, f := range figures {
-		*f = math.Float64frombits(binary.LittleEndian.Uint64(p))
+	if version > tapVersionNoDigest {
+		if len(p) < 8 {
+			return weights, nil, errTapShort
+		}
+		if weights.xxh = binary.BigEndian.Uint64(p); version == tapVersionSHA {
+			weights.xxh, weights.sha = 0, weights.xxh
+		}
 		p = p[8:]
 	}
-	t.HasMoments = version == tapVersion
+	has := byte(0)
+	switch version {
+	case tapVersion:
+		if len(p) == 0 {
+			return weights, nil, errTapShort
+		}
+		if has, p = p[0], p[1:]; has&tapHasBias == 0 || has&^(tapHasBias|tapHasMoments) != 0 {
+			return weights, nil, fmt.Errorf("tap payload has %#x of figures that this program does not know", has)
+		}
+	case tapVersionNoBias:
+		has = tapHasMoments
+	}
+	t.HasMoments, t.HasBias = has&tapHasMoments != 0, has&tapHasBias != 0
+	figures, moments, bias := tapFigures(t), tapMoments(t), tapBias(t)
 	for _, f := range moments { // t may have been used before
 		*f = 0
-		if t.HasMoments {
+	}
+	t.Bias = kernels.Bias{}
+	groups := [...][]*float64{figures[:], nil, nil}
+	if t.HasMoments {
+		groups[1] = moments[:]
+	}
+	if t.HasBias {
+		groups[2] = bias[:]
+	}
+	for _, group := range groups {
+		if len(p) < 8*len(group) {
+			return weights, nil, errTapShort
+		}
+		for _, f := range group {
 			*f, p = math.Float64frombits(binary.LittleEndian.Uint64(p)), p[8:]
 		}
 	}
@@ -152,8 +205,33 @@ func decodeTapHead(p []byte, t *kernels.Tap) (weights digest, rest []byte, err e
 		}
 		*n, p = int64(v), p[k:]
 	}
+	if t.HasBias {
+		if p, err = decodeBiasCounts(p, t); err != nil {
+			return weights, nil, err
+		}
+	}
 	rest, err = decodeBins(p, t.Depth[:])
 	return weights, rest, err
+}
+
+// decodeBiasCounts reads the counts of a bias, and the codebook.
+func decodeBiasCounts(p []byte, t *kernels.Tap) ([]byte, error) {
+	for _, n := range tapBiasCounts(t) {
+		v, k := binary.Uvarint(p)
+		if k <= 0 {
+			return nil, errTapShort
+		}
+		*n, p = int64(v), p[k:]
+	}
+	mask, k := binary.Uvarint(p)
+	switch {
+	case k <= 0:
+		return nil, errTapShort
+	case mask > math.MaxUint16:
+		return nil, fmt.Errorf("tap payload has the codebook %#x, which is no set of 16 codes", mask)
+	}
+	t.Bias.Codebook = uint16(mask)
+	return p[k:], nil
 }
 
 // decodeBins reads one histogram into h, which has the number of bins that the

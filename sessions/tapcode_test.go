@@ -23,6 +23,8 @@ func fill(v reflect.Value, next func() uint64) {
 		}
 	case reflect.Int64:
 		v.SetInt(int64(next()))
+	case reflect.Uint16:
+		v.SetUint(next() & math.MaxUint16)
 	case reflect.Float64:
 		v.SetFloat(math.Float64frombits(next()))
 	case reflect.Bool:
@@ -49,6 +51,8 @@ func bits(v reflect.Value) []uint64 {
 		return out
 	case reflect.Int64:
 		return []uint64{uint64(v.Int())}
+	case reflect.Uint16:
+		return []uint64{v.Uint()}
 	case reflect.Bool:
 		if v.Bool() {
 			return []uint64{1}
@@ -83,10 +87,19 @@ func TestTapPayloadKeepsEveryBit(t *testing.T) {
 		if decodeTap(append(p, 0), &back) == nil {
 			rt.Fatal("a byte too many passes")
 		}
-		tap.HasMoments, tap.SumW, tap.SumW3, tap.SumW4 = false, 0, 0, 0
 		// back is used again, as a loader does.
-		if err := decodeTap(encodeTap(nil, &tap, 1<<40+7), &back); err != nil || !reflect.DeepEqual(tapBits(&tap), tapBits(&back)) {
-			rt.Fatalf("without moments: wrote %v\nread  %v (%v)", tap, back, err)
+		for _, version := range []byte{tapVersion, tapVersionNoMoments, tapVersionNoBias} {
+			less := tap
+			if version != tapVersionNoBias {
+				less.HasMoments, less.SumW, less.SumW3, less.SumW4 = false, 0, 0, 0
+			}
+			if version != tapVersion {
+				less.HasBias, less.Bias = false, kernels.Bias{}
+			}
+			p := encodeTap(nil, &less, 1<<40+7)
+			if err := decodeTap(p, &back); err != nil || p[0] != version || !reflect.DeepEqual(tapBits(&less), tapBits(&back)) {
+				rt.Fatalf("version %d, %d: wrote %v\nread  %v (%v)", p[0], version, less, back, err)
+			}
 		}
 	})
 }
@@ -109,6 +122,11 @@ func FuzzTapPayload(f *testing.F) {
 	tap.SetMoments(kernels.Moments{SumW: 1.5, SumW3: -3, SumW4: 70})
 	whole = encodeTap(nil, &tap, 1<<40+7)
 	for _, n := range []int{1, 112, 113, 136, 137, len(whole) - 1, len(whole)} {
+		f.Add(whole[:n])
+	}
+	tap.HasBias, tap.Bias = true, kernels.Bias{SumErr: -1.5, SumAbsW: 3, Rows: 4, Positive: 3, SumRow2: 0.5, RowMax: 0.25, Codebook: 0x9a02, L2: math.NaN(), Sym: 0.1}
+	whole = encodeTap(nil, &tap, 1<<40+7)
+	for _, n := range []int{8, 9, 10, 113, 138, 186, 187, len(whole) - 1, len(whole)} {
 		f.Add(whole[:n])
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
