@@ -45,10 +45,14 @@ func exportCalibrated(t *testing.T, variant, layout string) (exported, keptCodes
 		t.Fatal(err)
 	}
 	defer w.Close()
-	set, spec := kernels.Best(), v.Baseline().Spec
+	set := kernels.Best()
 	for i := range plan.Matrices {
 		m := readMatrix(t, ck, &plan.Matrices[i])
 		amax, err := set.AbsMax(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := v.Baseline().Prepared(set, kernels.StoredOperand(m), amax, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +86,8 @@ func exportCalibrated(t *testing.T, variant, layout string) (exported, keptCodes
 		tap.SetMoments(sums)
 		name := plan.Matrices[i].Name
 		out.taps[name] = tap
-		kept[name] = codes.Matrix{Name: name, Rows: m.Rows, Cols: m.Cols, Codes: o.Codes, Scales: o.Scales, Mins: o.Mins, Global: global, Effective: v.Name}
-		if err := w.Store(i, 0, &o, global); err != nil {
+		kept[name] = codes.Matrix{Name: name, Rows: m.Rows, Cols: m.Cols, Codes: o.Codes, Scales: o.Scales, Mins: o.Mins, Global: global, Codebook: spec.Codebook, Effective: v.Name}
+		if err := w.StoreMade(i, 0, &o, kernels.Spec{Global: global, Codebook: spec.Codebook}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,6 +113,9 @@ func TestCalibratedExport(t *testing.T) {
 	for _, c := range []struct{ variant, layout string }{
 		{"nvfp4+gptq", export.ModelOpt}, {"nvfp4+mse_ge1+gptq", export.CompressedTensors}, {"nvfp4+imatrix", export.ModelOpt}, {"nvfp4+4over6+gptq", export.ModelOpt},
 		{"mxfp4+gptq+act", export.CompressedTensors}, {"int4-g32+range+gptq", export.Own}, {"int4-g32-sym+gptq", export.CompressedTensors}, {"int4-channel+gptq", export.CompressedTensors},
+		{"code2+sym+gptq", export.ModelOpt}, {"code2+imatrix+gptq+act", export.CompressedTensors}, {"code2+sym+imatrix", export.Own},
+		{"code2-mxfp4+gptq", export.Own}, {"code2-mxfp4+sym+gptq", export.CompressedTensors},
+		{"code2+sym+gptq", export.ModelOpt}, {"code2+imatrix+gptq+act", export.CompressedTensors}, {"code2+sym+imatrix", export.Own}, {"code2-mxfp4+gptq", export.Own}, {"code2-mxfp4+sym+gptq", export.CompressedTensors},
 	} {
 		t.Run(c.variant+" "+c.layout, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"quantscope/kernels"
+	"quantscope/quant/checkpoint"
 	"quantscope/quant/export"
 )
 
@@ -206,7 +207,14 @@ func (w *worker) unreadable(ctx context.Context, j *job, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	w.problem(Unreadable, w.fileOf(j.out), j.out.Name, "%s", oneLine(err))
+	at := j.out
+	var fe *checkpoint.FileError
+	if errors.As(err, &fe) {
+		if t, ok := w.out.Lookup(fe.Tensor); ok { // another of the module's
+			at = t
+		}
+	}
+	w.problem(Unreadable, w.fileOf(at), at.Name, "%s", oneLine(err))
 	return nil
 }
 

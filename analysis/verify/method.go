@@ -121,6 +121,9 @@ func (r *run) chooseRecords() error {
 	}
 	has := r.Session.Variants()
 	r.recorded = r.rep.Variant
+	if r.recodedAlone() {
+		return nil // whose records are seen from what makes them
+	}
 	if r.mixture() {
 		r.recorded = r.layout.Receipt.Variant
 	}

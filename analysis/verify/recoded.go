@@ -52,6 +52,8 @@ type recoded struct {
 	made   map[string]bool // methods that make it of the source, bit for bit
 	packed bool
 	module *layout.Module
+
+	recorded bool // compared with the session's record
 }
 
 // stock finds the source's FP4 matrices.
@@ -138,6 +140,11 @@ func (r *run) methodsOf() error {
 		r.methods = []string{st.variant.Spec.Method}
 	}
 	return nil
+}
+
+// recodedAlone says that nothing of the output is held against a source of more bits.
+func (r *run) recodedAlone() bool {
+	return (len(r.copies) > 0 || len(r.consumed) > 0) && !slices.ContainsFunc(r.jobs, func(j job) bool { return j.module != nil })
 }
 
 func (r *run) onlyVariant() string {
@@ -231,10 +238,7 @@ func (w *worker) recodeOne(ctx context.Context, x recoding) (got *recoded, why s
 		return nil, "", err
 	}
 	if err := m.Read(ctx, &w.stored, 0, m.Rows); err != nil {
-		if ctx.Err() != nil {
-			return nil, "", ctx.Err()
-		}
-		return nil, oneLine(err), nil
+		return nil, "", w.unreadable(ctx, &job{out: m.CodeTensor()}, err)
 	}
 	codes := w.stored.Codes
 	packed := m.BookTensor() != nil
@@ -339,18 +343,23 @@ func (w *worker) remake(ctx context.Context, got *recoded, x recoding, src kerne
 			continue
 		}
 		got.made[name] = true
-		if w.Session == nil || w.stated.variant.Name == "" {
+		variant := w.stated.variant.Name
+		if variant == "" {
+			variant = variantOf(kernels.Spec{Format: "code2", Method: name})
+		}
+		if w.Session == nil || got.recorded || !slices.Contains(w.Session.Variants(), variant) {
 			continue
 		}
-		rec, ok, err := w.Session.Record(ctx, w.stated.variant.Name, x.from.Name)
+		rec, ok, err := w.Session.Record(ctx, variant, x.from.Name)
 		if err != nil {
 			return err
 		}
 		t := x.out.CodeTensor()
 		if !ok {
-			w.problem(RecordMissing, w.fileOf(t), t.Name, "the session has no record of %s under %s", x.from.Name, w.stated.variant.Name)
+			w.problem(RecordMissing, w.fileOf(t), t.Name, "the session has no record of %s under %s", x.from.Name, variant)
 			continue
 		}
+		got.recorded = true
 		w.sums.mu.Lock()
 		w.rep.RecordsCompared++
 		w.sums.mu.Unlock()
@@ -442,7 +451,7 @@ func (r *run) books() {
 		if !m.checked || r.jobs[i].module == nil {
 			continue
 		}
-		if r.jobs[i].module.FP4() {
+		if j := &r.jobs[i]; j.module.FP4() && !isBook(r.specs[j.family].spec.Format) {
 			if four++; m.book != 0 {
 				few++
 			}

@@ -185,10 +185,10 @@ func codebookOf(ctx context.Context, m *layout.Module) (uint16, error) {
 	switch {
 	case err != nil:
 		return 0, err
+	case bits.OnesCount16(used&^(1<<8)) > kernels.CodebookValues:
+		return 0, refuse(m, "%s uses %d values (%v), and quantscope's own layout of two bits has %d", m.CodeTensor().Name, bits.OnesCount16(used&^(1<<8)), kernels.Codebook(used), kernels.CodebookValues)
 	case used&(1<<8) != 0:
 		return 0, refuse(m, "%s has codes of −0, which no codebook has", m.CodeTensor().Name)
-	case bits.OnesCount16(used) > kernels.CodebookValues:
-		return 0, refuse(m, "%s uses %d values (%v), and quantscope's own layout of two bits has %d", m.CodeTensor().Name, bits.OnesCount16(used), kernels.Codebook(used), kernels.CodebookValues)
 	}
 	for code := 0; bits.OnesCount16(used) < kernels.CodebookValues; code++ {
 		used |= 1 << code

@@ -266,6 +266,9 @@ func parseConfig(file string, raw []byte) (*config, error) {
 		if v := string(q.Version); !slices.Contains(ownVersions, v) {
 			return nil, fmt.Errorf("version %.20q of quantscope's layout: %w (known: %s)", v, kernels.ErrUnsupported, strings.Join(ownVersions, ", "))
 		}
+		if _, book := kernels.CodebookBase(q.Format); book && string(q.Version) == "1" {
+			return nil, fmt.Errorf("format %s under version 1 of quantscope's layout, which has no two bits: %w", q.Format, kernels.ErrUnsupported)
+		}
 	case GPTQ, AWQ, Marlin:
 		if err := c.readWords(&q); err != nil {
 			return nil, err
