@@ -115,12 +115,13 @@ func (s Set) BeginCodebook(spec Spec, e Element, cols int, amax float32, importa
 	if err != nil {
 		return nil, err
 	}
-	if !f.Codebook {
+	base, ok := CodebookBase(f.Name)
+	if !ok {
 		return nil, fmt.Errorf("%s has no codebook: %w", spec.Format, ErrUnsupported)
 	}
 	c := &CodebookSearch{
 		set: s.orReference(), element: e, cols: cols, amax: amax, name: f.Name, method: spec.Method, group: f.Group,
-		spec: Spec{Format: wideOfBook(f), Convention: spec.Convention, Global: spec.Global},
+		spec: Spec{Format: base, Convention: spec.Convention, Global: spec.Global},
 	}
 	if importance != nil {
 		if err := checkImportance(importance, cols); err != nil {
@@ -193,14 +194,6 @@ func (c *CodebookSearch) Best() Recoding {
 		return Recoding{}
 	}
 	return c.sums.choose(c.method)
-}
-
-// wideOfBook is the format of four bits whose scales a format with a codebook has.
-func wideOfBook(f Format) string {
-	if f.Scale == "e8m0" {
-		return "mxfp4"
-	}
-	return "nvfp4"
 }
 
 // stepsOf are the steps of a format of E2M1 codes by the byte of a block's scale.

@@ -20,7 +20,7 @@ func (s Set) dequantizeBook(dst []float32, spec Spec, rows, cols int, codes, sca
 	if err != nil {
 		return err
 	}
-	wide := wideOfBook(f)
+	wide, _ := CodebookBase(f.Name)
 	narrow, nibbles, perRow := ceilDiv(cols, 4), ceilDiv(cols, 2), ceilDiv(cols, f.Group)
 	for _, x := range []struct {
 		what       string

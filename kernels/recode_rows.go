@@ -1,0 +1,166 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// fp4Counts is what an FP4 matrix consists of, by the byte of a block's scale. Counts
+// are whole numbers, so that no order matters.
+type fp4Counts struct {
+	pairs  [256][256]uint32 // bytes of whole blocks, folded into codes in time
+	since  uint32           // how many at most are in one of pairs
+	codes  [256][16]int64
+	blocks [256][8]int64 // by the magnitude of their largest code
+}
+
+// addRow counts the codes of a row.
+func (c *fp4Counts) addRow(codes, scales []byte, cols, group int) {
+	if uint64(c.since)+uint64(len(codes)) > math.MaxUint32 {
+		c.fold()
+	}
+	c.since += uint32(len(codes))
+	whole, each := cols/group, group/2
+	for i, scale := range scales[:whole] {
+		pairs := &c.pairs[scale]
+		for block := codes[i*each:][:each]; len(block) >= 8; block = block[8:] {
+			x := binary.LittleEndian.Uint64(block)
+			pairs[x&255]++
+			pairs[x>>8&255]++
+			pairs[x>>16&255]++
+			pairs[x>>24&255]++
+			pairs[x>>32&255]++
+			pairs[x>>40&255]++
+			pairs[x>>48&255]++
+			pairs[x>>56]++
+		}
+	}
+	for i := whole * group; i < cols; i++ {
+		c.codes[scales[whole]][codes[i/2]>>(i%2*4)&15]++
+	}
+}
+
+// fold moves counts of pairs to those of codes.
+func (c *fp4Counts) fold() {
+	if c.since == 0 {
+		return
+	}
+	for scale := range c.pairs {
+		codes := &c.codes[scale]
+		for pair, n := range &c.pairs[scale] {
+			codes[pair&15] += int64(n)
+			codes[pair>>4] += int64(n)
+		}
+	}
+	c.pairs, c.since = [256][256]uint32{}, 0
+}
+
+// recodeTables say what becomes of a byte of two codes.
+type recodeTables struct {
+	codes  [16]byte    // what becomes of a code
+	values [16]float64 // what that stands for
+	terms  [16]int32   // 2·(q−w)/step below, and 2·|w|/step above termShift
+	pairs  [256]byte   // codes of two
+	sums   [256]int32  // terms of two
+	reach  float64
+}
+
+// termShift is where the upper half of terms begins. A block of 32 has sums of up to
+// 32·24 in either.
+const termShift = 16
+
+func newRecodeTables(mask uint16) *recodeTables {
+	t, book := new(recodeTables), newCodebook(mask)
+	for code, v := range &e2m1Values {
+		cell := bookCell(v)
+		t.codes[code], t.values[code] = book.codes[cell], float64(book.values[cell])
+		t.terms[code] = int32(2*(book.values[cell]-v)) + int32(2*math.Abs(float64(v)))<<termShift
+	}
+	for pair := range t.pairs {
+		t.pairs[pair] = t.codes[pair&15] | t.codes[pair>>4]<<4
+		t.sums[pair] = t.terms[pair&15] + t.terms[pair>>4]
+	}
+	t.reach = book.reach
+	return t
+}
+
+// largestCode is the magnitude, without its sign, of the largest of sixteen codes.
+func largestCode(x uint64) uint64 {
+	const ones = 0x1111111111111111
+	in := x >> 2 & ones
+	largest := uint64(0)
+	if in != 0 {
+		largest = 4
+	} else {
+		in = ones
+	}
+	if with := x >> 1 & in; with != 0 {
+		largest, in = largest|2, with
+	}
+	if x&in != 0 {
+		largest |= 1
+	}
+	return largest
+}
+
+// translate writes what becomes of the first n codes of a byte each two; the rest stays.
+func (t *recodeTables) translate(dst, codes []byte, n int) {
+	for i := range n / 2 {
+		dst[i] = t.pairs[codes[i]]
+	}
+	if n%2 != 0 {
+		dst[n/2] = codes[n/2]&0xf0 | t.codes[codes[n/2]&15]
+	}
+}
+
+// block counts a block of n codes, whose terms sum is the sum of, by its largest one,
+// and gives its Σ(q−w) and Σ|w|.
+func (p *RecodePass) block(scale byte, sum int32, largest uint64, codes []byte, n int) (err, abs float64) {
+	if p.wild[scale] {
+		sum, largest = 0, 0
+		for i := range n {
+			if code := codes[i/2] >> (i % 2 * 4) & 15; !beyondF32(float64(e2m1Values[code]), p.steps[scale]) {
+				sum += p.tables.terms[code]
+				largest = max(largest, uint64(code&7))
+			}
+		}
+	}
+	p.counts.blocks[scale][largest]++
+	low, half := int32(int16(sum)), p.halves[scale]
+	return float64(float64(low) * half), math.Abs(float64(float64((sum-low)>>termShift) * half))
+}
+
+// row recodes and measures a row. Its Σ(q−w) and Σ|w| are added block by block, each
+// the product of its step with a whole number of halves.
+func (p *RecodePass) row(dst, codes, scales []byte) {
+	t := p.tables
+	p.counts.addRow(codes, scales, p.m.Cols, p.f.Group)
+	group := p.f.Group
+	whole, each := p.m.Cols/group, group/2
+	var err, abs float64
+	for i, scale := range scales[:whole] {
+		sum, largest := int32(0), uint64(0)
+		for block := codes[i*each:][:each]; len(block) >= 8; block = block[8:] {
+			x := binary.LittleEndian.Uint64(block)
+			largest = max(largest, largestCode(x))
+			sum += t.sums[x&255] + t.sums[x>>8&255] + t.sums[x>>16&255] + t.sums[x>>24&255] +
+				t.sums[x>>32&255] + t.sums[x>>40&255] + t.sums[x>>48&255] + t.sums[x>>56]
+		}
+		e, a := p.block(scale, sum, largest, codes[i*each:][:each], group)
+		err, abs = err+e, abs+a
+		t.translate(dst[i*each:][:each], codes[i*each:][:each], group)
+	}
+	if from := whole * group; from < p.m.Cols {
+		scale, last := scales[whole], codes[from/2:]
+		sum, largest := int32(0), uint64(0)
+		for i := range p.m.Cols - from {
+			code := last[i/2] >> (i % 2 * 4) & 15
+			largest = max(largest, uint64(code&7))
+			sum += t.terms[code]
+		}
+		e, a := p.block(scale, sum, largest, last, p.m.Cols-from)
+		err, abs = err+e, abs+a
+		t.translate(dst[from/2:], last, p.m.Cols-from)
+	}
+	p.bias.total.addRow(err, abs)
+}
