@@ -149,6 +149,7 @@ func (p *Gates) armWords(w int) []string {
 		}
 		say(text)
 	}
+	out = append(out, p.acceptanceWords(p.arm, w)...)
 	quietly(identityWords(&m.Identity))
 	return out
 }

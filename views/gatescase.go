@@ -76,6 +76,7 @@ func (p *Gates) makeDoc(probe *suite.Probe, r, base *gates.Result, w int) []stri
 	if text := replyWords(r); text != "" {
 		lines = append(lines, wrapped(th.Dim, text, w)...)
 	}
+	lines = append(lines, p.caseDrafts(r, w)...)
 	if p.full {
 		if probe.Set.System != "" {
 			lines = append(lines, p.labelled("system", probe.Set.System, w, 0)...)

@@ -21,23 +21,25 @@ const (
 	gatesSome                    // not all answers are there
 	gatesAsked                   // being asked now
 	gatesOK
-	gatesUp    // better than the baseline, beyond test and placebo
-	gatesShort // too few passed
-	gatesDown  // worse than the baseline, beyond test and placebo
-	gatesErr   // answers did not come
+	gatesUntold // what a probe measures is not known
+	gatesUp     // better than the baseline, beyond test and placebo
+	gatesShort  // too few passed
+	gatesDown   // worse than the baseline, beyond test and placebo
+	gatesErr    // answers did not come
 )
 
 // gatesStates are the signs of states, which are told by them and not by colour
 // alone, and what they mean.
 var gatesStates = [...]struct{ glyph, word string }{
-	gatesNone:  {"·", ""},
-	gatesSome:  {ellipsis, "more to come"},
-	gatesAsked: {"▶", "being asked"},
-	gatesOK:    {"✓", "enough passed"},
-	gatesUp:    {"↑", "better than the baseline"},
-	gatesShort: {"✗", "too few passed"},
-	gatesDown:  {"↓", "worse than the baseline"},
-	gatesErr:   {"!", "answers did not come"},
+	gatesNone:   {"·", ""},
+	gatesSome:   {ellipsis, "more to come"},
+	gatesAsked:  {"▶", "being asked"},
+	gatesOK:     {"✓", "enough passed"},
+	gatesUntold: {"?", "not known"},
+	gatesUp:     {"↑", "better than the baseline"},
+	gatesShort:  {"✗", "too few passed"},
+	gatesDown:   {"↓", "worse than the baseline"},
+	gatesErr:    {"!", "answers did not come"},
 }
 
 // style is the colour of a state.
@@ -49,22 +51,25 @@ func (s gatesState) style(th *Theme) lipgloss.Style {
 		return th.Bad
 	case gatesAsked:
 		return th.Accent
+	case gatesUntold:
+		return th.Warn
 	}
 	return th.Dim
 }
 
 // gatesIndex finds rows and pairs of a report without walking over it.
 type gatesIndex struct {
-	report *gates.Report
-	rows   map[[2]int]*gates.Row
-	pairs  map[[2]int]*gates.Pair
+	report   *gates.Report
+	rows     map[[2]int]*gates.Row
+	pairs    map[[2]int]*gates.Pair
+	accepted map[[2]int]*gates.Acceptance
 }
 
 func (x *gatesIndex) update(r *gates.Report) {
 	if x.report == r && x.rows != nil {
 		return
 	}
-	*x = gatesIndex{report: r, rows: map[[2]int]*gates.Row{}, pairs: map[[2]int]*gates.Pair{}}
+	*x = gatesIndex{report: r, rows: map[[2]int]*gates.Row{}, pairs: map[[2]int]*gates.Pair{}, accepted: map[[2]int]*gates.Acceptance{}}
 	if r == nil {
 		return
 	}
@@ -73,6 +78,9 @@ func (x *gatesIndex) update(r *gates.Report) {
 	}
 	for i := range r.Pairs {
 		x.pairs[[2]int{r.Pairs[i].Probe, r.Pairs[i].Arm}] = &r.Pairs[i]
+	}
+	for i := range r.Acceptance {
+		x.accepted[[2]int{r.Acceptance[i].Probe, r.Acceptance[i].Arm}] = &r.Acceptance[i]
 	}
 }
 
@@ -116,11 +124,14 @@ func (p *Gates) stateOf(row *gatesRow, arm int, c *gatesCell) gatesState {
 			}
 		}
 	}
+	drafts, measured := p.acceptanceState(row, arm)
 	switch {
-	case pair != nil && pair.Worse:
+	case pair != nil && pair.Worse || measured && drafts == gatesDown:
 		return gatesDown
 	case short:
 		return gatesShort
+	case measured && (drafts == gatesUntold || row.kind == gatesProbeRow):
+		return drafts
 	case pair != nil && pair.Better:
 		return gatesUp
 	}

@@ -30,6 +30,8 @@ const (
 	gatesNameMost = 26
 	gatesArmLeast = 8  // what is left of an arm's name
 	gatesArmWell  = 11 // int4-g128 and its mark
+
+	acceptanceRoom = 5 // 100 %
 )
 
 // countWidth is the width of the widest n/m.
@@ -39,6 +41,9 @@ func (p *Gates) countWidth() int {
 		n := 0
 		for _, probe := range p.rows[i].probes {
 			n += p.book.run.Setup.Probes[probe].Answers()
+			if p.book.run.Setup.Probes[probe].Measure {
+				w = max(w, acceptanceRoom)
+			}
 		}
 		w = max(w, 2*len(fmt.Sprint(n))+1)
 	}
@@ -294,6 +299,11 @@ func (p *Gates) tableCell(c *gatesColumns, row *gatesRow, arm int, here bool, se
 	state := p.stateOf(row, arm, &cell)
 	seen[state] = true
 	count := fmt.Sprintf("%d/%d", cell.passed, cell.of)
+	share := float64(cell.passed) / float64(max(cell.of, 1))
+	low, high := p.interval(row, arm, &cell)
+	if x := p.acceptanceAt(row, arm); x != nil {
+		count, share, low, high = acceptanceCount(x), x.Rate, x.RateLow, x.RateHigh
+	}
 	if cell.of == 0 {
 		count = ""
 	}
@@ -311,14 +321,12 @@ func (p *Gates) tableCell(c *gatesColumns, row *gatesRow, arm int, here bool, se
 		out += sign
 	}
 	if c.level > 0 {
-		low, high := p.interval(row, arm, &cell)
 		ends, room := gatesRange(low, high), gatesRangeW
 		if c.level == 1 {
 			ends, room = gatesLow(low), gatesLowW
 		}
 		out += " " + th.Dim.Render(Fit(ends, room))
 		if c.level > 2 {
-			share := float64(cell.passed) / float64(max(cell.of, 1))
 			out += " " + gatesBar(th, p.barStyle(arm), share, low, high, gatesBarW)
 		}
 	}
@@ -358,7 +366,7 @@ func (p *Gates) legend(w int, seen map[gatesState]bool, sign bool, hidden int) s
 	if hidden > 0 {
 		add(moreText(hidden))
 	}
-	for _, s := range []gatesState{gatesErr, gatesDown, gatesShort, gatesUp, gatesAsked} {
+	for _, s := range []gatesState{gatesErr, gatesDown, gatesShort, gatesUntold, gatesUp, gatesAsked} {
 		if seen[s] {
 			add(gatesStates[s].glyph + " " + gatesStates[s].word)
 		}
