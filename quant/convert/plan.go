@@ -128,7 +128,9 @@ func (b *planner) whole(ctx context.Context) error {
 // modules plans each module.
 func (b *planner) modules(context.Context) error {
 	names := map[string]string{}
-	same := true
+	if !slices.ContainsFunc(b.layout.Modules, func(m layout.Module) bool { return m.Method != b.To }) {
+		return fmt.Errorf("%w %s: is in layout %s already", export.ErrSource, b.ck.Path, b.To)
+	}
 	for i := range b.layout.Modules {
 		m := &b.layout.Modules[i]
 		p := piece{m: m, form: formOf(m), name: export.ExpertModule(m.Name)}
@@ -153,11 +155,7 @@ func (b *planner) modules(context.Context) error {
 		if err := b.covered(&p); err != nil {
 			return err
 		}
-		same = same && m.Method == b.To
 		b.pieces = append(b.pieces, p)
-	}
-	if same {
-		return fmt.Errorf("%w %s: is in layout %s already", export.ErrSource, b.ck.Path, b.To)
 	}
 	b.Modules = len(b.pieces)
 	return nil
