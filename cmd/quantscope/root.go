@@ -70,7 +70,7 @@ named it opens the demo. Without a terminal it prints the same as plain text.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newInspect(std), newQuantize(std), newReplay(std), newSessions(std), newCompare(std), newAnalyze(std),
-		newLint(std), newCensus(std), newVerify(std), newPrice(std), newCheckPair(std), newSynth(std), newBench(std), newBakeoff(std), newPlan(std), newMeasure(std), newCorpus(std), newCalibrate(std), newMend(std), newRecipe(std), newConvert(std), newServe(std), newGates(std), newBias(std),
+		newLint(std), newCensus(std), newVerify(std), newPrice(std), newCheckPair(std), newSynth(std), newBench(std), newBakeoff(std), newPlan(std), newMeasure(std), newCorpus(std), newCalibrate(std), newMend(std), newRecipe(std), newConvert(std), newServe(std), newGates(std), newTier(std), newBias(std),
 	)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
