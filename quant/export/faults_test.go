@@ -165,13 +165,22 @@ func smallPlan(t *testing.T) *Plan {
 	s := mixture()
 	s.side = map[string]string{"tokenizer.json": "{}"}
 	ck, model := openModel(t, s.write(t))
-	return planOf(t, ck, model, "model.layers.0.self_attn.k_proj.weight,model.layers.1.mlp.experts.0.up_proj.weight", CompressedTensors, "int4-g32")
+	return planOf(t, ck, model, smallTargets, CompressedTensors, "int4-g32")
 }
+
+const smallTargets = "model.layers.0.self_attn.k_proj.weight,model.layers.1.mlp.experts.0.up_proj.weight"
 
 // Killed at any step, an export is never mistaken for a whole one, and resumed
 // it ends with the same bytes.
 func TestKilledAnywhere(t *testing.T) {
 	p := smallPlan(t)
+	killedAnywhere(t, p)
+	ck, model := openModel(t, mixture().write(t))
+	killedAnywhere(t, planOf(t, ck, model, smallTargets, Own, "code2"))
+}
+
+func killedAnywhere(t *testing.T, p *Plan) {
+	t.Helper()
 	all := prepare(t, p)
 	want := filepath.Join(t.TempDir(), "want")
 	count := &faults{}

@@ -77,6 +77,9 @@ func TestMixed(t *testing.T) {
 		{CompressedTensors, []part{{"re:.*self_attn", "int4-g32", "rtn"}, {"model.layers.0.mlp.*", "int4-channel-sym", "rtn"}, {"re:.*mlp", "mxfp4", "rtn"}}},
 		{CompressedTensors, []part{{"re:.*self_attn", "fp8-block128", "rtn"}, {"re:.*mlp", "nvfp4", "rtn"}}},
 		{Own, []part{{"re:.*self_attn", "int4-g32", "rtn"}, {"re:.*mlp", "int4-g32", "range"}}},
+		{Own, []part{{"re:.*self_attn", "code2", "l2"}, {"re:.*mlp", "code2", "asym"}}},
+		{ModelOpt, []part{{"re:.*self_attn", "fp8-channel", "rtn"}, {"model.layers.0.mlp.*", "code2", "sym"}, {"re:.*(mlp|experts)", "nvfp4", "rtn"}}},
+		{CompressedTensors, []part{{"re:.*self_attn", "code2-mxfp4", "sym"}, {"model.layers.0.mlp.*", "code2", "l2"}, {"re:.*(mlp|experts)", "nvfp4", "rtn"}}},
 	} {
 		t.Run(c.layout+"/"+c.parts[0].format, func(t *testing.T) {
 			p, err := mixedOf(t, ck, model, c.layout, c.parts, Settings{Recipe: Recipe{Name: "ours", SHA256: "ab12"}})
