@@ -18,10 +18,7 @@ func (m *Model) badness(tensor int) (bad float64, ok bool) {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0, false
 	}
-	if sc.Metric.Worse < 0 {
-		v = -v
-	}
-	return v, true
+	return sc.Badness(v), true
 }
 
 // walkWorst goes to the tensor that is the next better (by = −1) or worse (by =

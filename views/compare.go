@@ -182,7 +182,7 @@ func (p *Compare) fill() {
 		}
 	}
 	p.both = both
-	scale := RobustScale(both)
+	scale := c.metric.scale(both)
 	scale.NonFinite = 0 // most of them are only not measured yet
 	scale.Flip = c.metric.Worse < 0
 	p.maps[0].SetScale(scale)

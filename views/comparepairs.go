@@ -26,6 +26,8 @@ func changeOf(m Metric) change {
 		return change{"", "%+.5f", false, 1}
 	case "sqnr":
 		return change{"dB", "%+.2f", false, 1}
+	case "sign_bias", "row_bias":
+		return change{"", "%+.4f", false, 1}
 	case "deep", "shallow", "deep_l2", "clamped", "changed", "damping":
 		return change{"points", "%+.2f", false, 100}
 	}
@@ -219,10 +221,14 @@ func (p *pairs) compute(f Filter, projection string, worst int) {
 // pair takes in one tensor that both sides know.
 func (p *pairs) pair(o *comparison, t, worst int) {
 	a, b, worse := p.left.metric[t], p.right.metric[t], p.metric.Worse
+	x, y := a, b // as they are better or worse
+	if p.metric.Diverging {
+		x, y = math.Abs(a), math.Abs(b)
+	}
 	layer, projection := p.places.layer(t), p.places.projection[t]
-	o.by.Add(a, b, worse)
-	o.layers[layer].Add(a, b, worse)
-	o.projections[projection].Add(a, b, worse)
+	o.by.Add(x, y, worse)
+	o.layers[layer].Add(x, y, worse)
+	o.projections[projection].Add(x, y, worse)
 	o.rel2.Add(p.left.rel2[t], p.right.rel2[t], 1)
 	o.layerRel2[layer].Add(p.left.rel2[t], p.right.rel2[t], 1)
 	o.projectionRel2[projection].Add(p.left.rel2[t], p.right.rel2[t], 1)
@@ -230,7 +236,7 @@ func (p *pairs) pair(o *comparison, t, worst int) {
 	o.blocksA += p.left.blocks[t]
 	o.deepB += p.right.deep[t]
 	o.blocksB += p.right.blocks[t]
-	key, ok := stats.SignedKey(b - a)
+	key, ok := stats.SignedKey(y - x)
 	if !ok {
 		return
 	}
@@ -243,7 +249,10 @@ func (p *pairs) pair(o *comparison, t, worst int) {
 		p.changes[t], p.states[t] = c, Measured
 		p.finite = append(p.finite, c)
 	}
-	if worse != 0 && (b-a)*float64(worse) > 0 && worst > 0 {
+	if worse != 0 && (y-x)*float64(worse) > 0 && worst > 0 {
+		if p.metric.Diverging {
+			c = p.change.of(x, y)
+		}
 		o.regress(regression{t, a, b, c}, worse, worst)
 	}
 }

@@ -287,6 +287,9 @@ func (d *detailPane) table(variants []int) (lines, notes []string) {
 				notes = append(notes, lead+line)
 			}
 		}
+		if m := s.Metric; m.codebook && ok && !r.Failed && r.Codebook == 0 {
+			notes = append(notes, th.stateGlyph(Absent)+" "+th.Dim.Render(Truncate(names[v]+": the sign of errors is kept of codebooks alone", max(d.w-2, 0))))
+		}
 		if ok && r.Failed {
 			notes = append(notes, th.Bad.Render("! ")+Truncate(names[v]+": "+s.Reason(v, s.Cursor), max(d.w-2, 0)))
 		}
@@ -331,6 +334,7 @@ func (d *detailPane) rows(variants []int) []figure {
 		}
 	}
 	rows = append(rows, detailScales...)
+	rows = append(rows, d.biasRows(variants)...)
 	if !s.Metric.Calibrated() {
 		rows = append(rows, d.tradeRows(variants)...)
 	}

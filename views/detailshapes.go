@@ -227,9 +227,9 @@ func (d *detailPane) bucket(room int) []string {
 	if len(members) < 2 || room < 2 || s.Variant < 0 || s.Variant >= len(s.State.Records) {
 		return nil
 	}
-	values, states, sign := s.Values(s.Variant), s.States(s.Variant), s.worseBy()
+	values, states, metric := s.Values(s.Variant), s.States(s.Variant), &s.Metric
 	slices.SortStableFunc(members, func(a, b int) int {
-		x, y := rankKey(values[a], states[a], sign), rankKey(values[b], states[b], sign)
+		x, y := rankKey(values[a], states[a], metric), rankKey(values[b], states[b], metric)
 		switch {
 		case x < y:
 			return -1

@@ -87,7 +87,7 @@ func figureOf(m Metric, r *sessions.Record) (float64, CellState) {
 	}
 	v := m.Of(r)
 	switch {
-	case m.Name == "global" && r.GlobalScale == 0 && r.NonFinite == 0:
+	case m.Name == "global" && r.GlobalScale == 0 && r.NonFinite == 0, m.codebook && r.Codebook == 0:
 		return math.NaN(), Absent
 	case r.NonFinite > 0 || !isNumber(v):
 		return v, NotFinite
@@ -193,14 +193,8 @@ func (s *Scene) Shown(tensor int) bool {
 	return s.Filter.Shows(tensor) && (s.Projection == "" || s.State.Tensors[tensor].Role.Projection == s.Projection)
 }
 
-// worseBy says how two figures of the chosen metric are ranked: +1 where larger
-// ones come first, −1 where smaller ones do.
-func (s *Scene) worseBy() float64 {
-	if s.Metric.Worse < 0 {
-		return -1
-	}
-	return 1
-}
+// Badness orders figures of the chosen metric: the larger, the worse.
+func (s *Scene) Badness(v float64) float64 { return s.Metric.loud(v) }
 
 // Reason is why a tensor could not be measured, from the log, without the
 // tensor's name.

@@ -54,7 +54,6 @@ func (h *Heat) addUp() {
 	for i, p := range h.grid.Parts {
 		wanted[i] = h.projection == "" || p == h.projection
 	}
-	flip := h.scale.Flip
 	for t, p := range h.grid.place {
 		col := int(l.first[p.col])
 		s := h.states[t]
@@ -74,7 +73,7 @@ func (h *Heat) addUp() {
 		if s == Clipped && h.hideClips {
 			s = Measured
 		}
-		h.cells[int(p.row)/l.perRow*len(l.cols)+col].take(int32(t), s, h.values[t], flip)
+		h.cells[int(p.row)/l.perRow*len(l.cols)+col].take(int32(t), s, h.values[t], &h.scale)
 	}
 	for _, t := range h.fresh {
 		if t >= 0 && t < len(h.states) {
@@ -84,8 +83,8 @@ func (h *Heat) addUp() {
 	}
 }
 
-// take adds one tensor to a cell; flip says that smaller values are worse.
-func (c *heatCell) take(t int32, s CellState, v float64, flip bool) {
+// take adds one tensor to a cell; the scale says which values are worse.
+func (c *heatCell) take(t int32, s CellState, v float64, k *Scale) {
 	if c.count == 0 {
 		c.tensor = t
 	}
@@ -93,21 +92,13 @@ func (c *heatCell) take(t int32, s CellState, v float64, flip bool) {
 	switch {
 	case !c.seen || stateRank[s] > stateRank[c.state]:
 		// Measured and clipped tensors compete by value, whatever the mark.
-		if c.seen && c.state.HasValue() && s.HasValue() && !worse(v, c.value, flip) {
+		if c.seen && c.state.HasValue() && s.HasValue() && !k.worse(v, c.value) {
 			c.state = s
 			return
 		}
 		c.state, c.seen = s, true
 		c.tensor, c.value = t, v
-	case s.HasValue() && c.state.HasValue() && worse(v, c.value, flip):
+	case s.HasValue() && c.state.HasValue() && k.worse(v, c.value):
 		c.tensor, c.value = t, v
 	}
-}
-
-// worse says whether a is nearer to the loud end of a scale than b.
-func worse(a, b float64, flip bool) bool {
-	if flip {
-		return a < b
-	}
-	return a > b
 }

@@ -54,7 +54,7 @@ func (h *Heat) drawTwo(p *heatPen, upper, lower *heatCell, k *scaleInks, w int) 
 			fg = k.cells[a].fresh
 		}
 		if mark := max(upper.state, lower.state); mark.marked() {
-			if worse(upper.value, lower.value, h.scale.Flip) {
+			if h.scale.worse(upper.value, lower.value) {
 				b = a
 			}
 			p.glyphs(k.marks(mark)[b], stateGlyphs[mark], w)

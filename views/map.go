@@ -205,7 +205,7 @@ func (m *Map) scale() Scale {
 	} else {
 		add(s.Variant)
 	}
-	m.limits = RobustScale(values)
+	m.limits = s.Metric.scale(values)
 	m.limits.Flip, m.limits.Log = s.Metric.Worse < 0, s.Metric.Log
 	return m.limits
 }
@@ -299,6 +299,8 @@ func (m *Map) worstLine() string {
 		line = s.Theme.Dim.Render("largest  ")
 	case s.Metric.Name == metricTokens:
 		line = s.Theme.Dim.Render("fewest  ")
+	case s.Metric.Diverging:
+		line = s.Theme.Dim.Render("farthest  ")
 	}
 	used := Width(line)
 	worst := worstOf(s, s.Variant, most)

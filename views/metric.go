@@ -21,6 +21,11 @@ type Metric struct {
 	Worse int
 	// Log says that colours follow the logarithm; values are positive.
 	Log bool
+	// Diverging says that values lie around 0 and that what counts is how far they are
+	// from it.
+	Diverging bool
+	// codebook says that formats without a codebook have no such figure.
+	codebook bool
 
 	// trade is the value of what calibration did, of a tensor that was given so
 	// many tokens; NaN where it has none.
@@ -45,8 +50,35 @@ var metrics = func() []Metric {
 	for _, m := range sessions.Metrics() {
 		list = append(list, Metric{Name: m.Name, Help: m.Help, Format: formats[m.Name], Of: m.Of, Worse: m.Worse})
 	}
-	return append(list, tradeMetrics...)
+	return append(append(list, biasMetrics...), tradeMetrics...)
 }()
+
+// biasMetrics are figures of formats with a codebook, whose errors may have a sign.
+var biasMetrics = []Metric{
+	{Name: "sign_bias", Help: "Σ(q−w)/Σ|w|: above 0 weights grow toward +∞", Format: "%+.4f", Worse: 1, Diverging: true, codebook: true,
+		Of: func(r *sessions.Record) float64 { return ofCodebook(r, r.Bias) }},
+	{Name: "row_bias", Help: "root mean square over rows of Σ(q−w)/Σ|w|", Format: "%.4f", Worse: 1, codebook: true,
+		Of: func(r *sessions.Record) float64 { return ofCodebook(r, r.RowBias) }},
+}
+
+// ofCodebook is a figure that a record has only where its format has a codebook.
+func ofCodebook(r *sessions.Record, v float64) float64 {
+	if r.Codebook == 0 {
+		return math.NaN()
+	}
+	return v
+}
+
+// loud is a value turned so that larger ones are worse, or at least louder.
+func (m *Metric) loud(v float64) float64 {
+	switch {
+	case m.Diverging:
+		return math.Abs(v)
+	case m.Worse < 0:
+		return -v
+	}
+	return v
+}
 
 // metricTokens is the metric that has glyphs for experts without tokens.
 const metricTokens = "tokens"

@@ -8,9 +8,9 @@ import (
 	"quantscope/sessions"
 )
 
-// recordMetrics are those that a record has.
+// recordMetrics are those that every record has.
 func recordMetrics() []Metric {
-	return slices.DeleteFunc(slices.Clone(Metrics()), Metric.Calibrated)
+	return slices.DeleteFunc(slices.Clone(Metrics()), func(m Metric) bool { return m.Calibrated() || m.codebook })
 }
 
 // TestMetricsAreThoseOfSessions: each can be written, and a screen compares it as

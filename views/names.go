@@ -55,7 +55,7 @@ func shortVariants(variants []sessions.Variant) []string {
 
 // shortWords are words of variant names and what stands for them where there is
 // little room, in the order in which they give way.
-var shortWords = [][2]string{{"channel", "chan"}, {"block", "b"}, {"range", "rng"}, {"int4-", ""}, {"-sym", "-s"}, {"+rng", "+r"}, {"mse_ge1", "ge1"}}
+var shortWords = [][2]string{{"channel", "chan"}, {"block", "b"}, {"range", "rng"}, {"int4-", ""}, {"-sym", "-s"}, {"+rng", "+r"}, {"mse_ge1", "ge1"}, {"code2-mxfp4", "c2mx"}, {"imatrix", "imx"}}
 
 // shortenVariant writes the name of a variant in w cells: whole, with words
 // shortened, or cut in the middle.

@@ -20,6 +20,10 @@ func (m Metric) label() string {
 		return "out/baseline"
 	case "global":
 		return "global scale"
+	case "sign_bias":
+		return "sign bias"
+	case "row_bias":
+		return "row bias"
 	}
 	return m.Name
 }
@@ -44,7 +48,7 @@ func (m Metric) text(v float64) string {
 	if m.Name == "global" && !isNumber(v) {
 		return "–" // the format has none
 	}
-	if m.Calibrated() && !isNumber(v) {
+	if (m.Calibrated() || m.codebook) && !isNumber(v) {
 		return "–"
 	}
 	if m.Name == metricTokens {

@@ -8,17 +8,17 @@ import (
 
 // rankKey is a figure turned so that smaller ones rank first; +Inf for tensors
 // that have no rank.
-func rankKey(v float64, s CellState, sign float64) float64 {
+func rankKey(v float64, s CellState, m *Metric) float64 {
 	if !s.HasValue() {
 		return math.Inf(1)
 	}
-	return -sign * v
+	return -m.loud(v)
 }
 
 // worstOf lists the k worst of the shown tensors that have a value, the worst
 // first, ties by ID.
 func worstOf(s *Scene, variant, k int) []int {
-	values, states, sign := s.Values(variant), s.States(variant), s.worseBy()
+	values, states, metric := s.Values(variant), s.States(variant), &s.Metric
 	type entry struct {
 		key float64
 		t   int
@@ -27,7 +27,7 @@ func worstOf(s *Scene, variant, k int) []int {
 	// tensors are turned away by the first comparison.
 	best := make([]entry, 0, k+1)
 	for t, v := range values {
-		key := rankKey(v, states[t], sign)
+		key := rankKey(v, states[t], metric)
 		if math.IsInf(key, 1) || len(best) == k && key >= best[k-1].key || !s.Shown(t) {
 			continue
 		}
@@ -50,9 +50,9 @@ func worstOf(s *Scene, variant, k int) []int {
 // rank, round the ends; the first one where at is −1 or has no rank, −1 where
 // nothing has one.
 func neighbourInRank(s *Scene, variant, at, step int) int {
-	values, states, sign := s.Values(variant), s.States(variant), s.worseBy()
+	values, states, metric := s.Values(variant), s.States(variant), &s.Metric
 	before := func(a, b int) bool {
-		x, y := rankKey(values[a], states[a], sign), rankKey(values[b], states[b], sign)
+		x, y := rankKey(values[a], states[a], metric), rankKey(values[b], states[b], metric)
 		return x < y || x == y && a < b
 	}
 	if step < 0 {
@@ -84,12 +84,12 @@ func neighbourInRank(s *Scene, variant, at, step int) int {
 // worse, plus one, and how many have a rank at all; 0 for one that has none. It
 // takes time linear in the number of tensors.
 func ranks(s *Scene, variant int, tensors []int) (rank []int, of int) {
-	values, states, sign := s.Values(variant), s.States(variant), s.worseBy()
+	values, states, metric := s.Values(variant), s.States(variant), &s.Metric
 	rank = make([]int, len(tensors))
 	keys := make([]float64, 0, len(tensors)) // of the listed ones, sorted
 	for _, t := range tensors {
 		if t < len(values) && states[t].HasValue() {
-			keys = append(keys, rankKey(values[t], states[t], sign))
+			keys = append(keys, rankKey(values[t], states[t], metric))
 		}
 	}
 	slices.Sort(keys)
@@ -100,7 +100,7 @@ func ranks(s *Scene, variant int, tensors []int) (rank []int, of int) {
 			continue
 		}
 		of++
-		i, found := slices.BinarySearch(keys, rankKey(v, states[t], sign))
+		i, found := slices.BinarySearch(keys, rankKey(v, states[t], metric))
 		if found {
 			i++ // ties share a rank
 		}
@@ -111,7 +111,7 @@ func ranks(s *Scene, variant int, tensors []int) (rank []int, of int) {
 	}
 	for i, t := range tensors {
 		if t < len(values) && states[t].HasValue() {
-			k, _ := slices.BinarySearch(keys, rankKey(values[t], states[t], sign))
+			k, _ := slices.BinarySearch(keys, rankKey(values[t], states[t], metric))
 			rank[i] = worse[k] + 1
 		}
 	}

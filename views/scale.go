@@ -10,6 +10,7 @@ import (
 type Scale struct {
 	Lo, Hi    float64
 	Diverging bool // around 0: Lo is −Hi
+	Far       bool // the loud ends of the colours are both: what counts is how far from 0
 	Flip      bool // the loud end of the colours is at Lo: smaller values are worse
 	Log       bool // places follow the logarithm, where both limits are positive
 	Count     int  // finite values that it was made from
@@ -54,6 +55,27 @@ func RobustScale(values []float64) Scale {
 		}
 	}
 	return s
+}
+
+// scale is the limits of a metric's values.
+func (m *Metric) scale(values []float64) Scale {
+	if m.Diverging {
+		s := SymmetricScale(values)
+		s.Far = true
+		return s
+	}
+	return RobustScale(values)
+}
+
+// worse says whether a is nearer to the loud end than b.
+func (s *Scale) worse(a, b float64) bool {
+	switch {
+	case s.Far:
+		return math.Abs(a) > math.Abs(b)
+	case s.Flip:
+		return a < b
+	}
+	return a > b
 }
 
 // scratch lends the buffers in which values are put in order: a scale is made

@@ -23,13 +23,17 @@ func tensorTable(s *Scene, tensor, w, h int) string {
 		}
 	}
 	rows := [][]string{}
+	coded := s.coded(order, tensor)
 	for _, m := range metrics {
-		if !m.Calibrated() {
+		if !m.Calibrated() && (!m.codebook || coded) {
 			rows = append(rows, figureRow(s, m, order, tensor))
 		}
 	}
 	rows = append(rows, countRow(s, order, "zero blocks", tensor, func(r *sessions.Record) int64 { return r.ZeroBlocks }),
 		countRow(s, order, "not finite", tensor, func(r *sessions.Record) int64 { return r.NonFinite }))
+	if coded {
+		rows = append(rows, s.codebookRow(order, tensor))
+	}
 	if calibrated := tradeRows(s, order, tensor); len(calibrated) > 0 { // what the person came for stands first
 		rows = slices.Concat(rows[:2], calibrated, rows[2:])
 	}

@@ -26,7 +26,7 @@ type tierTrack struct {
 type tierArm struct {
 	experts, layers int
 	index           map[int]int // of a layer of the model in the shape
-	start           []bool // hot before the first window
+	start           []bool      // hot before the first window
 	windows         []*tier.Window
 	// hits and the others are sums over the windows, one longer than there are.
 	hits, pairs, held, churn []int64

@@ -47,6 +47,8 @@ func (p *worstPane) Title() string {
 		word = "largest by "
 	case s.Metric.Name == metricTokens:
 		word = "fewest "
+	case s.Metric.Diverging:
+		word = "farthest from 0 by "
 	}
 	title := word + s.Metric.Name
 	if s.Variant >= 0 && s.Variant < len(s.State.Variants) {

@@ -32,7 +32,7 @@ func (r *ranking) collect(s *Scene) {
 	if r.of == of {
 		return
 	}
-	values, states, sign := s.Values(s.Variant), s.States(s.Variant), s.worseBy()
+	values, states := s.Values(s.Variant), s.States(s.Variant)
 	if len(r.keys) != len(values) {
 		r.keys = make([]float64, len(values))
 	}
@@ -47,7 +47,7 @@ func (r *ranking) collect(s *Scene) {
 	for t, st := range states {
 		if st.HasValue() && s.Shown(t) {
 			r.order = append(r.order, t)
-			r.keys[t] = -sign * values[t]
+			r.keys[t] = -s.Metric.loud(values[t])
 		}
 	}
 	r.lo, r.hi = r.broken, r.broken
