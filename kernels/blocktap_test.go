@@ -97,6 +97,39 @@ func bf16Of(x []float32) []uint16 {
 	return out
 }
 
+// checkBias compares a record's sign bias with sums of rows.
+func checkBias(t testing.TB, f Format, tap Tap, rowErr, rowAbs []float64) {
+	t.Helper()
+	if tap.HasBias != f.Codebook {
+		t.Errorf("%s: a sign bias: %v", f.Name, tap.HasBias)
+	}
+	if !tap.HasBias {
+		return
+	}
+	var sumErr, sumAbs, sum2, worst float64
+	var rows, positive int64
+	for i, err := range rowErr {
+		sumErr, sumAbs = sumErr+err, sumAbs+rowAbs[i]
+		if rowAbs[i] == 0 {
+			continue
+		}
+		rows++
+		if err > 0 {
+			positive++
+		}
+		r := err / rowAbs[i]
+		sum2, worst = sum2+r*r, max(worst, math.Abs(r))
+	}
+	b := &tap.Bias
+	if b.Rows != rows || b.Positive != positive || math.Abs(b.SumErr-sumErr) > 1e-12*sumAbs || !close64(b.SumAbsW, sumAbs, 1e-12) ||
+		math.Abs(b.SumRow2-sum2) > 1e-11*float64(rows) || math.Abs(b.RowMax-worst) > 1e-11 {
+		t.Errorf("%s: sign bias %+v, want Σ(q−w) %v, Σ|w| %v, %d rows, %d positive, Σr² %v, largest %v", f.Name, *b, sumErr, sumAbs, rows, positive, sum2, worst)
+	}
+	if sumAbs > 0 && (math.Abs(b.Value()-sumErr/sumAbs) > 1e-12 || math.Abs(b.RowRMS()-math.Sqrt(sum2/float64(rows))) > 1e-11) {
+		t.Errorf("%s: sign bias %v, of rows %v", f.Name, b.Value(), b.RowRMS())
+	}
+}
+
 // checkBlockTap compares a record with what plain loops find in the decoded
 // values.
 func checkBlockTap(t testing.TB, m Matrix, spec Spec, b *blocked, decoded []float32) {
@@ -111,6 +144,7 @@ func checkBlockTap(t testing.TB, m Matrix, spec Spec, b *blocked, decoded []floa
 	}
 	var want Tap
 	rowE2, rowW2 := make([]float64, m.Rows), make([]float64, m.Rows)
+	rowErr, rowAbs := make([]float64, m.Rows), make([]float64, m.Rows)
 	rowCodes := ceilDiv(m.Cols*f.Bits, 8)
 	for i, v := range w {
 		want.Elements++
@@ -131,6 +165,8 @@ func checkBlockTap(t testing.TB, m Matrix, spec Spec, b *blocked, decoded []floa
 		want.Amax = max(want.Amax, math.Abs(x))
 		rowE2[i/m.Cols] += (x - y) * (x - y)
 		rowW2[i/m.Cols] += x * x
+		rowErr[i/m.Cols] += y - x
+		rowAbs[i/m.Cols] += math.Abs(x)
 		code := b.Codes[i/m.Cols*rowCodes+i%m.Cols*f.Bits/8]
 		switch f.Bits {
 		case 8:
@@ -141,6 +177,7 @@ func checkBlockTap(t testing.TB, m Matrix, spec Spec, b *blocked, decoded []floa
 			want.Codes[F32ToE2M1(Codebook(spec.Codebook)[code>>(i%m.Cols%4*2)&3])]++
 		}
 	}
+	checkBias(t, f, b.tap, rowErr, rowAbs)
 	got := b.tap
 	blocks, err := f.Scales(m.Rows, m.Cols)
 	if err != nil {

@@ -26,13 +26,18 @@ const (
 // bookCell is the cell of x = w/step. What lies on the border of two is in the
 // one nearer to 0, and 0 in the positive one.
 func bookCell(x float32) int {
-	t := float64(x) * 4
-	if t > 0 {
-		t = math.Ceil(t) - 1
-	} else {
-		t = max(math.Floor(t), bookFirst)
+	t := math.Float32frombits(math.Float32bits(x)&^signF32) * 4
+	if !(t < -bookFirst) {
+		t = -bookFirst
 	}
-	return int(min(t, bookFirst+bookCells-1)) - bookFirst
+	k, below := int32(t), int32(math.Float32bits(x))>>31 // −1 of what is below 0
+	if float32(k) == t {
+		if k == 0 {
+			return -bookFirst
+		}
+		k--
+	}
+	return -bookFirst + int(k^below) // −1−k cells on the other side
 }
 
 // codebook finds the nearest of four values.
