@@ -308,6 +308,9 @@ func printRun(w io.Writer, path string, st *sessions.State) error {
 	for _, line := range gateLines(st) {
 		t.line("  gates     %s", views.Clean(line))
 	}
+	for _, line := range lookLines(st) {
+		t.line("  %-9s %s", line[0], views.Clean(line[1]))
+	}
 	if len(st.Variants) > 0 {
 		t.line("")
 	}

@@ -51,6 +51,8 @@ type sessionLine struct {
 	Modified time.Time         `json:"modified"`
 	Yards    []yardLine        `json:"measurements"`
 	Gates    []gateRunLine     `json:"gates"`
+	Biases   []biasRunLine     `json:"biases"`
+	Tiers    []tierRunLine     `json:"tiers"`
 	Writer   int               `json:"writer"` // process that writes it now, 0 where none does
 }
 
@@ -92,7 +94,8 @@ func gateRunLineOf(g *sessions.GateRun) gateRunLine {
 	return l
 }
 
-// holds says in a few words what is in a session: variants, measurements and gates.
+// holds says in a few words what is in a session: variants, measurements, gates, biases
+// and tiers.
 func (l *sessionLine) holds() string {
 	words := slices.Clone(l.Variants)
 	for _, y := range l.Yards {
@@ -101,13 +104,13 @@ func (l *sessionLine) holds() string {
 	for _, g := range l.Gates {
 		words = append(words, fmt.Sprintf("gates %s of %s (%s)", g.Suite, counted(len(g.Arms), "arm", "arms"), g.State))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(append(words, l.looks()...), ", ")
 }
 
 func lineOf(i sessions.Info) sessionLine {
 	l := sessionLine{
 		Path: i.Meta.Path, Source: i.Meta.SourcePath, Identity: i.Meta.SourceIdentity, Summary: i.Meta.Summary, State: i.Progress.State,
-		Tensors: i.Tensors, Variants: []string{}, Yards: []yardLine{}, Gates: []gateRunLine{}, Done: i.Progress.Done, Total: i.Progress.Total, Failed: i.Progress.Failed, Bytes: i.Bytes,
+		Tensors: i.Tensors, Variants: []string{}, Yards: []yardLine{}, Gates: []gateRunLine{}, Biases: []biasRunLine{}, Tiers: []tierRunLine{}, Done: i.Progress.Done, Total: i.Progress.Total, Failed: i.Progress.Failed, Bytes: i.Bytes,
 		Created: time.UnixMilli(i.Meta.CreatedUnixMS).UTC(), Modified: i.Modified.UTC(), Writer: i.Writer,
 	}
 	for _, v := range i.Variants {
@@ -118,6 +121,12 @@ func lineOf(i sessions.Info) sessionLine {
 	}
 	for _, g := range i.Gates {
 		l.Gates = append(l.Gates, gateRunLineOf(g))
+	}
+	for _, b := range i.Biases {
+		l.Biases = append(l.Biases, biasRunLineOf(b))
+	}
+	for _, t := range i.Tiers {
+		l.Tiers = append(l.Tiers, tierRunLineOf(t))
 	}
 	return l
 }
