@@ -122,7 +122,7 @@ func (s Set) newGPTQ(w Operand, f *Factor, o GPTQOptions, out *Output) (*gptqJob
 	if out == nil {
 		out = &Output{}
 	}
-	j := &gptqJob{set: s, w: w, f: f, o: o, format: format, rows: rows, cols: cols, group: format.Group, rule: gptqRuleOf(format, o.Spec.Convention)}
+	j := &gptqJob{set: s, w: w, f: f, o: o, params: o.Spec, format: format, rows: rows, cols: cols, group: format.Group, rule: gptqRuleOf(format, o.Spec.Convention)}
 	j.weighs = slices.Contains(q.weighted, o.Spec.Method)
 	j.static = o.Static || format.Scope != ScopeGroup || format.Codebook
 	if format.Scope != ScopeGroup {
@@ -140,6 +140,9 @@ func (s Set) newGPTQ(w Operand, f *Factor, o GPTQOptions, out *Output) (*gptqJob
 	j.global = p.Global()
 	want := p.Sizes(rows)
 	_ = p.impl.finish()
+	if base, ok := CodebookBase(name); ok { // whose scales it has
+		j.params = Spec{Format: base, Convention: o.Spec.Convention, Global: o.Spec.Global}
+	}
 	for _, x := range []struct {
 		what       string
 		wanted     bool

@@ -23,7 +23,7 @@ func BenchmarkGPTQ(b *testing.B) {
 	const n = 2048
 	w, x, h := gptqBench(b, n, n, n)
 	c, _ := NewDense(n, n)
-	for _, spec := range []Spec{{Format: "int4-g128", Convention: Own}, {Format: "nvfp4"}} {
+	for _, spec := range []Spec{{Format: "int4-g128", Convention: Own}, {Format: "nvfp4"}, {Format: "code2", Codebook: 1<<2 | 1<<6 | 1<<10 | 1<<14}} {
 		for _, s := range asmSets() {
 			for _, threads := range []int{1, 0} {
 				b.Run(fmt.Sprintf("%s/%s/threads=%d/2048x2048", spec.Format, s.Name, threadCount(threads)), func(b *testing.B) {

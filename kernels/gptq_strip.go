@@ -13,6 +13,7 @@ type gptqJob struct {
 	format Format
 	rule   gptqRule
 	book   *gptqBook // of a format with a codebook
+	params Spec      // whose pass chooses parameters
 	static bool
 	weighs bool // the method wants importance
 
@@ -55,9 +56,9 @@ var gptqSpaces = sync.Pool{New: func() any { return new(gptqSpace) }}
 // begin begins a pass of the method that chooses parameters.
 func (j *gptqJob) begin(e Element, rows, cols int, importance []float32) (*Pass, error) {
 	if importance != nil && j.weighs {
-		return j.set.BeginWeighted(j.o.Spec, e, rows, cols, j.o.Amax, importance)
+		return j.set.BeginWeighted(j.params, e, rows, cols, j.o.Amax, importance)
 	}
-	return j.set.Begin(j.o.Spec, e, rows, cols, j.o.Amax)
+	return j.set.Begin(j.params, e, rows, cols, j.o.Amax)
 }
 
 // strip chooses the codes of some rows.
