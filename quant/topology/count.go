@@ -66,6 +66,9 @@ func (r *resolver) paramsOf(i int) (int64, bool) {
 	case "weight":
 		return r.packedWeight(t, base, n)
 	case "weight_packed":
+		if _, two := r.index[base+"weight_codebook"]; two {
+			return 4 * n, t.DType == "U8" // two-bit codes
+		}
 		if t.DType == "U8" {
 			return 2 * n, true // four-bit codes
 		}

@@ -196,6 +196,7 @@ func TestPackedCounts(t *testing.T) {
 		{"int4 of compressed-tensors", `{"quantization_config":{"config_groups":{"g":{"weights":{"num_bits":4,"group_size":128}}}}}`, []Named{{p + "weight_packed", "I32", []int64{64, 32}}, {p + "weight_scale", "BF16", []int64{64, 2}}}, 64 * 256, false},
 		{"int3, dense over words", `{"quantization_config":{"config_groups":{"g":{"weights":{"num_bits":3,"group_size":32}}}}}`, []Named{{p + "weight_packed", "I32", []int64{4, 3}}, {p + "weight_scale", "BF16", []int64{4, 1}}}, 4 * 32, false},
 		{"by bits alone", `{"quantization_config":{"bits":8}}`, []Named{{p + "weight_packed", "I32", []int64{4, 8}}}, 4 * 32, false},
+		{"two bits of quantscope", `{"quantization_config":{"quant_method":"quantscope","bits":2}}`, []Named{{p + "weight_packed", "U8", []int64{4, 8}}, {p + "weight_scale", "F8_E4M3", []int64{4, 2}}, {p + "weight_codebook", "U8", []int64{4}}, {p + "weight_scale_2", "F32", []int64{}}}, 4 * 32, false},
 		{"nothing says how many", ``, []Named{{p + "weight_packed", "I32", []int64{4, 8}}}, 0, true},
 		{"mlx", `{"quantization":{"bits":4,"group_size":64}}`, []Named{{p + "weight", "U32", []int64{8, 16}}, {p + "scales", "BF16", []int64{8, 2}}, {p + "biases", "BF16", []int64{8, 2}}}, 8 * 128, false},
 		{"fp4 in int8", ``, []Named{{p + "weight", "I8", []int64{8, 32}}, {p + "scale", "F8_E8M0", []int64{8, 2}}}, 8 * 64, false},

@@ -20,7 +20,7 @@ var params = map[string]paramClass{
 	"weight_packed": packedCodes, "qweight": packedCodes, "blocks": packedCodes, "trellis": packedCodes,
 
 	"weight_scale": metadata, "weight_scale_2": metadata, "weight_scale_inv": metadata, "weight_global_scale": metadata, "global_scale": metadata,
-	"weight_zero_point": metadata, "weight_g_idx": metadata, "weight_shape": metadata, "weight_min": metadata,
+	"weight_zero_point": metadata, "weight_g_idx": metadata, "weight_shape": metadata, "weight_min": metadata, "weight_codebook": metadata,
 	"input_scale": metadata, "input_global_scale": metadata, "input_zero_point": metadata, "output_scale": metadata,
 	"activation_scale": metadata, "pre_quant_scale": metadata, "svdquant_lora_a": metadata, "svdquant_lora_b": metadata,
 	"scale": metadata, "scale_inv": metadata, "scales": metadata, "qzeros": metadata, "g_idx": metadata, "biases": metadata,
