@@ -3,7 +3,9 @@ package gates
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"quantscope/analysis/gates/suite"
 	"quantscope/analysis/stats"
 )
 
@@ -127,6 +129,9 @@ func (a *analysis) pair(arm, probe int) Pair {
 func (a *analysis) verdict(p *Pair) string {
 	n := p.Both + p.OnlyBase + p.OnlyArm + p.Neither
 	if n == 0 {
+		if p.Probe < 0 && !slices.ContainsFunc(a.Probes, func(q suite.Probe) bool { return !q.Against && !q.Measure }) {
+			return "no probe is of a kind that is summed"
+		}
 		return "nothing is answered by both yet"
 	}
 	differ := p.OnlyBase + p.OnlyArm

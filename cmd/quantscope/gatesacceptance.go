@@ -10,7 +10,7 @@ import (
 )
 
 // gatesAcceptance is what drafting brought an arm over a probe that measures it. What is
-// not known is null, never 0.
+// not known is "NaN" as in all figures here, never 0.
 type gatesAcceptance struct {
 	Arm        string                  `json:"arm"`
 	Probe      string                  `json:"probe"`
@@ -24,7 +24,7 @@ type gatesAcceptance struct {
 	Delta      sessions.Figure         `json:"delta"` // of rates, to the control
 	DeltaLow   sessions.Figure         `json:"delta_low"`
 	DeltaHigh  sessions.Figure         `json:"delta_high"`
-	Noise      sessions.Figure         `json:"placebo_delta"` // how far the placebo is from the control; null: not measured
+	Noise      sessions.Figure         `json:"placebo_delta"` // how far the placebo is from the control; "NaN": not measured
 	Steps      int64                   `json:"steps"`         // that drafted
 	Drafted    int64                   `json:"drafted"`
 	Accepted   int64                   `json:"accepted"`
