@@ -59,26 +59,27 @@ func (c *fp4Counts) fold() {
 type recodeTables struct {
 	codes  [16]byte    // what becomes of a code
 	values [16]float64 // what that stands for
-	terms  [16]int32   // 2·(q−w)/step below, and 2·|w|/step above termShift
-	pairs  [256]byte   // codes of two
-	sums   [256]int32  // terms of two
+	terms  [16]int64   // 2·(q−w)/step from bit 0 on, 2·|w|/step from termShift on
+	pairs  [256]int64  // of a byte: what becomes of it in the low one, the sum of its terms from pairShift on
 	reach  float64
 }
 
-// termShift is where the upper half of terms begins. A block of 32 has sums of up to
-// 32·24 in either.
-const termShift = 16
+// A block of 32 has sums of up to 32·24 of either term, and of 16 low bytes, which stay
+// below pairShift.
+const (
+	termShift = 16
+	pairShift = 16
+)
 
 func newRecodeTables(mask uint16) *recodeTables {
 	t, book := new(recodeTables), newCodebook(mask)
 	for code, v := range &e2m1Values {
 		cell := bookCell(v)
 		t.codes[code], t.values[code] = book.codes[cell], float64(book.values[cell])
-		t.terms[code] = int32(2*(book.values[cell]-v)) + int32(2*math.Abs(float64(v)))<<termShift
+		t.terms[code] = int64(2*(book.values[cell]-v)) + int64(2*math.Abs(float64(v)))<<termShift
 	}
 	for pair := range t.pairs {
-		t.pairs[pair] = t.codes[pair&15] | t.codes[pair>>4]<<4
-		t.sums[pair] = t.terms[pair&15] + t.terms[pair>>4]
+		t.pairs[pair] = int64(t.codes[pair&15]|t.codes[pair>>4]<<4) + (t.terms[pair&15]+t.terms[pair>>4])<<pairShift
 	}
 	t.reach = book.reach
 	return t
@@ -106,7 +107,7 @@ func largestCode(x uint64) uint64 {
 // translate writes what becomes of the first n codes of a byte each two; the rest stays.
 func (t *recodeTables) translate(dst, codes []byte, n int) {
 	for i := range n / 2 {
-		dst[i] = t.pairs[codes[i]]
+		dst[i] = byte(t.pairs[codes[i]])
 	}
 	if n%2 != 0 {
 		dst[n/2] = codes[n/2]&0xf0 | t.codes[codes[n/2]&15]
@@ -115,7 +116,7 @@ func (t *recodeTables) translate(dst, codes []byte, n int) {
 
 // block counts a block of n codes, whose terms sum is the sum of, by its largest one,
 // and gives its Σ(q−w) and Σ|w|.
-func (p *RecodePass) block(scale byte, sum int32, largest uint64, codes []byte, n int) (err, abs float64) {
+func (p *RecodePass) block(scale byte, sum int64, largest uint64, codes []byte, n int) (err, abs float64) {
 	if p.wild[scale] {
 		sum, largest = 0, 0
 		for i := range n {
@@ -126,7 +127,7 @@ func (p *RecodePass) block(scale byte, sum int32, largest uint64, codes []byte, 
 		}
 	}
 	p.counts.blocks[scale][largest]++
-	low, half := int32(int16(sum)), p.halves[scale]
+	low, half := int64(int16(sum)), p.halves[scale]
 	return float64(float64(low) * half), math.Abs(float64(float64((sum-low)>>termShift) * half))
 }
 
@@ -138,21 +139,26 @@ func (p *RecodePass) row(dst, codes, scales []byte) {
 	group := p.f.Group
 	whole, each := p.m.Cols/group, group/2
 	var err, abs float64
+	var own [16]byte
 	for i, scale := range scales[:whole] {
-		sum, largest := int32(0), uint64(0)
-		for block := codes[i*each:][:each]; len(block) >= 8; block = block[8:] {
-			x := binary.LittleEndian.Uint64(block)
+		block, to := own[:each], dst[i*each:][:each]
+		copy(block, codes[i*each:]) // to may be where they are
+		sum, largest := int64(0), uint64(0)
+		for at := 0; at < each; at += 8 {
+			x := binary.LittleEndian.Uint64(block[at:])
 			largest = max(largest, largestCode(x))
-			sum += t.sums[x&255] + t.sums[x>>8&255] + t.sums[x>>16&255] + t.sums[x>>24&255] +
-				t.sums[x>>32&255] + t.sums[x>>40&255] + t.sums[x>>48&255] + t.sums[x>>56]
+			a, b, c, d := t.pairs[x&255], t.pairs[x>>8&255], t.pairs[x>>16&255], t.pairs[x>>24&255]
+			e, f, g, h := t.pairs[x>>32&255], t.pairs[x>>40&255], t.pairs[x>>48&255], t.pairs[x>>56]
+			sum += a + b + c + d + e + f + g + h
+			binary.LittleEndian.PutUint64(to[at:], uint64(byte(a))|uint64(byte(b))<<8|uint64(byte(c))<<16|uint64(byte(d))<<24|
+				uint64(byte(e))<<32|uint64(byte(f))<<40|uint64(byte(g))<<48|uint64(byte(h))<<56)
 		}
-		e, a := p.block(scale, sum, largest, codes[i*each:][:each], group)
+		e, a := p.block(scale, sum>>pairShift, largest, block, group)
 		err, abs = err+e, abs+a
-		t.translate(dst[i*each:][:each], codes[i*each:][:each], group)
 	}
 	if from := whole * group; from < p.m.Cols {
 		scale, last := scales[whole], codes[from/2:]
-		sum, largest := int32(0), uint64(0)
+		sum, largest := int64(0), uint64(0)
 		for i := range p.m.Cols - from {
 			code := last[i/2] >> (i % 2 * 4) & 15
 			largest = max(largest, uint64(code&7))
