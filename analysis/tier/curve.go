@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// best is the hot set of a fixed map of so many bytes that serves the most pairs, by
+// best is the hot set of a fixed map within budgets that serves the most pairs, by
 // counts that are known: those chosen most a byte first, for as long as they fit.
 // worst turns the order round.
-func best(s *Shape, counts []int64, budget int64, worst bool) []bool {
+func best(s *Shape, counts []int64, of []pool, worst bool) []bool {
 	order := make([]int, len(counts))
 	for i := range order {
 		order[i] = i
@@ -22,24 +22,27 @@ func best(s *Shape, counts []int64, budget int64, worst bool) []bool {
 		}
 		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a, b))
 	})
-	return fill(s, order, budget)
+	return fill(s, order, of)
 }
 
-// fill makes experts hot in an order, for as long as they fit.
-func fill(s *Shape, order []int, budget int64) []bool {
+// fill makes experts hot in an order, for as long as they fit in the budgets that
+// they share.
+func fill(s *Shape, order []int, of []pool) []bool {
 	hot := make([]bool, len(order))
-	for _, at := range order {
-		if b := s.Hot[at/s.Experts]; b <= budget {
-			hot[at] = true
-			budget -= b
+	for _, p := range of {
+		for _, at := range order {
+			if b := s.Hot[at/s.Experts]; at >= p.first && at < p.first+p.n && b <= p.budget {
+				hot[at] = true
+				p.budget -= b
+			}
 		}
 	}
 	return hot
 }
 
 // anyOf is a hot set that nothing but chance chose.
-func anyOf(s *Shape, budget int64, seed uint64) []bool {
-	return fill(s, rand.New(rand.NewPCG(seed, 0x74696572)).Perm(s.Total()), budget)
+func anyOf(s *Shape, of []pool, seed uint64) []bool {
+	return fill(s, rand.New(rand.NewPCG(seed, 0x74696572)).Perm(s.Total()), of)
 }
 
 // served is the share of all pairs that a fixed hot set serves.

@@ -9,6 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
+// together is a budget that all experts share.
+func together(s *Shape, budget int64) []pool { return pools(s, &Policy{}, budget) }
+
 // TestBestIsBest: where experts take as much, no fixed map of as many serves more, or,
 // of the coldest, less.
 func TestBestIsBest(t *testing.T) {
@@ -19,9 +22,9 @@ func TestBestIsBest(t *testing.T) {
 			counts[i] = rapid.Int64Range(0, 20).Draw(t, "count")
 		}
 		slots := rapid.IntRange(0, s.Total()).Draw(t, "slots")
-		hi := served(best(&s, counts, int64(slots)*10, false), counts)
-		lo := served(best(&s, counts, int64(slots)*10, true), counts)
-		any := served(anyOf(&s, int64(slots)*10, rapid.Uint64().Draw(t, "seed")), counts)
+		hi := served(best(&s, counts, together(&s, int64(slots)*10), false), counts)
+		lo := served(best(&s, counts, together(&s, int64(slots)*10), true), counts)
+		any := served(anyOf(&s, together(&s, int64(slots)*10), rapid.Uint64().Draw(t, "seed")), counts)
 		most, least := 0.0, 1.0
 		for mask := range 1 << s.Total() {
 			hot := make([]bool, s.Total())
@@ -64,7 +67,7 @@ func TestCurve(t *testing.T) {
 		}
 		if s.Total() < curvePoints {
 			k := rapid.IntRange(0, n-1).Draw(t, "point")
-			if got := served(best(&s, counts, int64(math.Round(c.Share[k]*float64(s.AllHot()))), false), counts); math.Abs(got-c.Hits[k]) > 1e-9 && even(s) {
+			if got := served(best(&s, counts, together(&s, int64(math.Round(c.Share[k]*float64(s.AllHot())))), false), counts); math.Abs(got-c.Hits[k]) > 1e-9 && even(s) {
 				t.Fatalf("point %d says %v, the map of as many bytes serves %v", k, c.Hits[k], got)
 			}
 		}
@@ -124,7 +127,7 @@ func TestFollows(t *testing.T) {
 		return end.Results[0]
 	}
 	head := &Trace{Layers: tr.Layers, Experts: tr.Experts, TopK: tr.TopK, Tokens: 3000, Choices: tr.Choices[:3000*12]}
-	first := served(best(&s, head.counts(), s.AllHot()/4, false), tr.counts())
+	first := served(best(&s, head.counts(), together(&s, s.AllHot()/4), false), tr.counts())
 	free, calm := run(0), run(0.5)
 	if free.Hits <= first || calm.Hits <= first {
 		t.Errorf("the manager serves %.3f and %.3f, the map of the first stretch %.3f", free.Hits, calm.Hits, first)

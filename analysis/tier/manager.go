@@ -57,6 +57,24 @@ type pool struct {
 	budget   int64
 }
 
+// pools are who shares a budget of bytes under a policy.
+func pools(s *Shape, p *Policy, budget int64) []pool {
+	if !p.PerLayer {
+		return []pool{{0, s.Total(), budget}}
+	}
+	out := make([]pool, len(s.Layers))
+	all := s.AllHot()
+	for l := range s.Layers {
+		layer := s.Hot[l] * int64(s.Experts)
+		b := layer
+		if budget < all {
+			b = int64(float64(budget) * (float64(layer) / float64(all)))
+		}
+		out[l] = pool{l * s.Experts, s.Experts, min(b, layer)}
+	}
+	return out
+}
+
 // NewManager makes one with a budget of bytes for hot experts.
 func NewManager(s Shape, p Policy, budget int64) (*Manager, error) {
 	if err := s.Check(); err != nil {
@@ -70,19 +88,7 @@ func NewManager(s Shape, p Policy, budget int64) (*Manager, error) {
 	}
 	n := s.Total()
 	m := &Manager{shape: s, policy: p, score: make([]float64, n), count: make([]int64, n), hot: make([]bool, n), since: make([]int, n), order: make([]int, 0, n)}
-	if p.PerLayer {
-		all := s.AllHot()
-		for l := range s.Layers {
-			layer := s.Hot[l] * int64(s.Experts)
-			b := layer
-			if budget < all {
-				b = int64(float64(budget) * (float64(layer) / float64(all)))
-			}
-			m.pools = append(m.pools, pool{l * s.Experts, s.Experts, min(b, layer)})
-		}
-	} else {
-		m.pools = []pool{{0, n, budget}}
-	}
+	m.pools = pools(&s, &p, budget)
 	m.free = make([]int64, len(m.pools))
 	for i, p := range m.pools {
 		m.free[i] = p.budget

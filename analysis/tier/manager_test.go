@@ -348,6 +348,16 @@ func TestRunIsTheManager(t *testing.T) {
 				t.Fatalf("budget %d: %d layers in the histogram, %d bytes beside, %d in place", b, layers, r.Beside, r.Replace)
 			}
 		}
+		for _, c := range end.Results[1].Controls {
+			for l, layer := range c.Map.Layers {
+				if n := int64(len(layer.Hot)); p.PerLayer && n*s.Hot[l] > pools(&s, &p, setup.Budgets[1].Bytes)[l].budget {
+					t.Fatalf("%s has %d hot experts in layer %d, more than its share", c.Name, n, layer.Layer)
+				}
+			}
+			if c.Map.HotBytes > setup.Budgets[1].Bytes {
+				t.Fatalf("%s takes %d bytes", c.Name, c.Map.HotBytes)
+			}
+		}
 		if r := end.Results[0]; r.Hits != 0 || r.Coverage != 0 || r.Churn != 0 || r.Replace != s.AllCold() || r.Controls != nil {
 			t.Fatalf("nothing: %+v", r)
 		}

@@ -25,8 +25,8 @@ func (s *Setup) judge(t *Trace, counts []int64, r *Result) {
 	if r.Windows > 0 {
 		r.ChurnWindow = float64(r.Churn) / float64(r.Windows)
 	}
-	budget := s.Budgets[r.Budget].Bytes
-	fixed := best(&s.Shape, counts, budget, false)
+	of := pools(&s.Shape, &s.Policy, s.Budgets[r.Budget].Bytes)
+	fixed := best(&s.Shape, counts, of, false)
 	r.Best = served(fixed, counts)
 	if hot == 0 || hot == s.Shape.Total() {
 		return // every map of as many bytes is the same one
@@ -34,7 +34,7 @@ func (s *Setup) judge(t *Trace, counts []int64, r *Result) {
 	for _, c := range []struct {
 		how string
 		hot []bool
-	}{{Fixed, fixed}, {Random, anyOf(&s.Shape, budget, s.Seed)}, {Coldest, best(&s.Shape, counts, budget, true)}} {
+	}{{Fixed, fixed}, {Random, anyOf(&s.Shape, of, s.Seed)}, {Coldest, best(&s.Shape, counts, of, true)}} {
 		r.Controls = append(r.Controls, Control{Name: c.how, Hits: served(c.hot, counts), Map: s.mapOf(r.Budget, c.hot, c.how)})
 	}
 }
