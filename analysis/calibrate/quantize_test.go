@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -57,6 +58,28 @@ func TestChanged(t *testing.T) {
 		if got, err := changed(c.scheme, base(), b); err != nil || got != c.want {
 			t.Errorf("%s: %d changed, want %d (%v)", c.scheme, got, c.want, err)
 		}
+	}
+	// Two bits are compared by their values: index 2 of −4 −1 1 4 is 1, of −4 −1 0.5 4 it is
+	// 0.5, and the others are the same.
+	book := func(mask uint16, packed ...byte) *codes.Matrix {
+		return &codes.Matrix{Rows: 2, Cols: 5, Codes: packed, Scales: []byte{1, 2}, Codebook: mask}
+	}
+	const one, half = 1<<2 | 1<<6 | 1<<10 | 1<<14, 1<<1 | 1<<6 | 1<<10 | 1<<14
+	for i, c := range []struct {
+		a, b *codes.Matrix
+		want int64
+	}{
+		{book(one, 0xe4, 2, 0x1b, 0), book(one, 0xe4, 2, 0x1b, 0), 0},
+		{book(one, 0xe4, 2, 0x1b, 0), book(one, 0xe4, 2, 0x18, 3), 2},
+		{book(one, 0xe4, 2, 0x1b, 0), book(half, 0xe4, 2, 0x1b, 0), 3},
+		{book(one, 0x44, 1, 0x10, 0), book(half, 0x44, 1, 0x10, 0), 0},
+	} {
+		if got, err := changed("code2", c.a, c.b); err != nil || got != c.want {
+			t.Errorf("two bits, %d: %d changed, want %d (%v)", i, got, c.want, err)
+		}
+	}
+	if _, err := changed("code2", book(one, 0xe4, 2, 0x1b, 0), book(0, 0xe4, 2, 0x1b, 0)); !errors.Is(err, kernels.ErrNeedsCodebook) {
+		t.Errorf("without a codebook: %v", err)
 	}
 	short := base()
 	short.Mins = nil
