@@ -148,7 +148,7 @@ func near(t testing.TB, what string, got, want, share float64) {
 func sameFlow(a, b Flow) bool {
 	bits := func(f Flow) []uint64 {
 		var out []uint64
-		for _, v := range []float64{f.Rel, f.Bias, f.Gain, f.Shift, f.Null, f.NullMax} {
+		for _, v := range []float64{f.Rel, f.Bias, f.Gain, f.Ref, f.Shift, f.Null, f.NullMax} {
 			if v != v {
 				v = math.Inf(-1)
 			}

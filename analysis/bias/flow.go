@@ -11,7 +11,8 @@ import (
 // neither on threads nor on how a text was cut.
 type flow struct {
 	next, finite, broken int64 // positions that came, that are finite in both, that are not
-	d, absX, dx, x2, d2  float64
+	d, x, absX           float64
+	dx, x2, d2           float64
 	mean                 []float64   // Σd, by channel
 	null                 [][]float64 // Σ±d, by draw and channel
 }
@@ -26,8 +27,8 @@ func newFlow(hidden int) *flow {
 
 // rowSums are the sums of one position.
 type rowSums struct {
-	d, absX, dx, x2, d2 float64
-	ok                  bool
+	d, x, absX, dx, x2, d2 float64
+	ok                     bool
 }
 
 // lane is how many channels go through the draws together: what they are added to
@@ -51,7 +52,8 @@ func (f *flow) add(x, y []float32, n, threads int, rows []rowSums) []rowSums {
 			continue
 		}
 		f.finite++
-		f.d, f.absX, f.dx, f.x2, f.d2 = f.d+r.d, f.absX+r.absX, f.dx+r.dx, f.x2+r.x2, f.d2+r.d2
+		f.d, f.x, f.absX = f.d+r.d, f.x+r.x, f.absX+r.absX
+		f.dx, f.x2, f.d2 = f.dx+r.dx, f.x2+r.x2, f.d2+r.d2
 		quiet = quiet && r.d2 == 0
 	}
 	if !quiet {
@@ -71,6 +73,7 @@ func sumsOf(x, y []float32) (r rowSums) {
 	for c, v := range x {
 		a, d := float64(v), float64(y[c])-float64(v)
 		r.d += d
+		r.x += a
 		r.absX += math.Abs(a)
 		r.dx += float64(d * a)
 		r.x2 += float64(a * a)
@@ -122,7 +125,7 @@ func signsOf(position uint64) uint64 {
 func (f *flow) figures() Flow {
 	out := Flow{
 		Positions: f.finite, NonFinite: f.broken,
-		Rel: math.Sqrt(f.d2 / f.x2), Bias: f.d / f.absX, Gain: f.dx / f.x2,
+		Rel: math.Sqrt(f.d2 / f.x2), Bias: f.d / f.absX, Gain: f.dx / f.x2, Ref: f.x / f.absX,
 		Shift: math.NaN(), Null: math.NaN(), NullMax: math.NaN(),
 	}
 	if f.d2 == 0 || f.finite == 0 {

@@ -12,7 +12,7 @@ import (
 // naive are the figures of a part by their definitions, over all positions at once.
 func naive(x, y [][]float64) Flow {
 	var f Flow
-	var d, absX, dx, x2, d2 float64
+	var d, sumX, absX, dx, x2, d2 float64
 	var mean []float64
 	var null [draws][]float64
 	for p := range x {
@@ -34,7 +34,7 @@ func naive(x, y [][]float64) Flow {
 		}
 		for c, v := range x[p] {
 			e := y[p][c] - v
-			d, absX, dx, x2, d2 = d+e, absX+math.Abs(v), dx+e*v, x2+v*v, d2+e*e
+			d, sumX, absX, dx, x2, d2 = d+e, sumX+v, absX+math.Abs(v), dx+e*v, x2+v*v, d2+e*e
 			mean[c] += e
 			for k := range null {
 				if signsOf(uint64(p))>>k&1 == 1 {
@@ -53,7 +53,7 @@ func naive(x, y [][]float64) Flow {
 		return s
 	}
 	n := float64(f.Positions)
-	f.Rel, f.Bias, f.Gain, f.Shift = math.Sqrt(d2/x2), d/absX, dx/x2, norm(mean)/n/d2
+	f.Rel, f.Bias, f.Gain, f.Ref, f.Shift = math.Sqrt(d2/x2), d/absX, dx/x2, sumX/absX, norm(mean)/n/d2
 	for k := range null {
 		v := norm(null[k]) / n / d2
 		f.Null += v / draws
@@ -93,7 +93,7 @@ func TestFlowIsItsDefinition(t *testing.T) {
 		if got.Positions != want.Positions || got.NonFinite != want.NonFinite {
 			t.Fatalf("%d positions and %d that are not finite, want %d and %d", got.Positions, got.NonFinite, want.Positions, want.NonFinite)
 		}
-		for _, c := range [][2]float64{{got.Rel, want.Rel}, {got.Bias, want.Bias}, {got.Gain, want.Gain}, {got.Shift, want.Shift}, {got.Null, want.Null}, {got.NullMax, want.NullMax}} {
+		for _, c := range [][2]float64{{got.Rel, want.Rel}, {got.Bias, want.Bias}, {got.Gain, want.Gain}, {got.Ref, want.Ref}, {got.Shift, want.Shift}, {got.Null, want.Null}, {got.NullMax, want.NullMax}} {
 			if want.Positions > 0 && !(math.Abs(c[0]-c[1]) <= 1e-9*(1+math.Abs(c[1]))) {
 				t.Fatalf("%+v, want %+v", got, want)
 			}
@@ -129,7 +129,7 @@ func TestFlowGolden(t *testing.T) {
 		what      string
 		got, want float64
 	}{
-		{"rel", got.Rel, 0.16812639953461336}, {"bias", got.Bias, 0.09148550724637682}, {"gain", got.Gain, -0.00812007874015748},
+		{"rel", got.Rel, 0.16812639953461336}, {"bias", got.Bias, 0.09148550724637682}, {"gain", got.Gain, -0.00812007874015748}, {"ref", got.Ref, -0.014492753623188406},
 		{"shift", got.Shift, 0.25408052230685535}, {"null", got.Null, 0.08607181719260065}, {"largest null", got.NullMax, 0.17225244831338413},
 	} {
 		near(t, c.what, c.got, c.want, 1e-12)
@@ -178,6 +178,30 @@ func TestFlowKnowsShift(t *testing.T) {
 		f.add(x, y, n, 1, nil)
 		if got := f.figures().Shift; math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%g everywhere and ±%g: shift %g, want %g", c.same, c.other, got, c.want)
+		}
+	}
+}
+
+// TestRestOfFading: what fades as a whole has a bias, and none beside it; what is added
+// at every place has.
+func TestRestOfFading(t *testing.T) {
+	const n, h = 32, 24
+	x, y := make([]float32, n*h), make([]float32, n*h)
+	for _, c := range []struct{ gain, add, rest float64 }{{-0.25, 0, 0}, {0, 0.125, 0.125}} {
+		var abs float64
+		for i := range x {
+			x[i] = float32(1 + i%5)
+			if c.add != 0 && i%2 == 1 {
+				x[i] = -x[i-1] // without a lean, so that what is added is no gain
+			}
+			y[i] = float32(float64(x[i])*(1+c.gain) + c.add)
+			abs += math.Abs(float64(x[i]))
+		}
+		f := newFlow(h)
+		f.add(x, y, n, 1, nil)
+		got := f.figures()
+		if want := c.rest * n * h / abs; math.Abs(got.Rest()-want) > 1e-12 || math.Abs(got.Gain-c.gain) > 1e-12 || got.Bias == 0 {
+			t.Errorf("gain %g and %g added: %+v, a rest of %g, want %g", c.gain, c.add, got, got.Rest(), want)
 		}
 	}
 }

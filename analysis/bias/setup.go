@@ -47,6 +47,9 @@ type Flow struct {
 	Bias float64 `json:"bias"`
 	// Gain is Σ d·x / Σ x²: below 0 where the part fades.
 	Gain float64 `json:"gain"`
+	// Ref is Σx/Σ|x|, the lean of the reference itself: a part that fades as a whole has
+	// a bias of Gain·Ref, whatever its weights lean to; see Rest.
+	Ref float64 `json:"ref"`
 	// Shift is ‖mean of d over positions‖²·n / Σ‖d‖²: the share of the squared error
 	// that is the same at every position, which averaging does not remove. Null is what
 	// it is expected to be for errors that are independent of position: that of the
@@ -57,6 +60,9 @@ type Flow struct {
 	// not one that came about by chance, with a risk of 1 in Setup.Draws + 1.
 	NullMax float64 `json:"shift_null_max"`
 }
+
+// Rest is the bias without what fading or growing as a whole gives: Bias − Gain·Ref.
+func (f *Flow) Rest() float64 { return f.Bias - f.Gain*f.Ref }
 
 // Weights are the biases of all matrices in which a candidate differs from the
 // reference, weighed alike; see kernels.Bias for a matrix.

@@ -34,8 +34,8 @@ func (r *Report) verdict(c int) string {
 	case !finite(last.Rel):
 		say = append(say, fmt.Sprintf("no position of the stream is finite after the last layer (%d are not)", last.NonFinite))
 	default:
-		text := fmt.Sprintf("the stream after the last layer off by %s, bias %s, gain %s, shift %s (by chance %s)",
-			figure(last.Rel), signed(last.Bias), signed(last.Gain), figure(last.Shift), figure(last.Null))
+		text := fmt.Sprintf("the stream after the last layer off by %s, bias %s, gain %s, bias beside it %s, shift %s (by chance %s)",
+			figure(last.Rel), signed(last.Bias), signed(last.Gain), signed(last.Rest()), figure(last.Shift), figure(last.Null))
 		if last.NonFinite > 0 {
 			text += fmt.Sprintf(", %d positions not finite", last.NonFinite)
 		}

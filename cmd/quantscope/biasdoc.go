@@ -70,6 +70,8 @@ type biasFlow struct {
 	RelL2     sessions.Figure `json:"rel_l2"`
 	Bias      sessions.Figure `json:"bias"`
 	Gain      sessions.Figure `json:"gain"`
+	Ref       sessions.Figure `json:"ref"`
+	Rest      sessions.Figure `json:"rest"`
 	Shift     sessions.Figure `json:"shift"`
 	Null      sessions.Figure `json:"shift_null"`
 	NullMax   sessions.Figure `json:"shift_null_max"`
@@ -207,7 +209,7 @@ func biasFlowOf(row *bias.Row) *biasFlow {
 	}
 	f := func(v float64) sessions.Figure { return sessions.Figure(v) }
 	return &biasFlow{
-		Positions: row.Positions, NonFinite: row.NonFinite, RelL2: f(row.Rel), Bias: f(row.Bias), Gain: f(row.Gain),
+		Positions: row.Positions, NonFinite: row.NonFinite, RelL2: f(row.Rel), Bias: f(row.Bias), Gain: f(row.Gain), Ref: f(row.Ref), Rest: f(row.Rest()),
 		Shift: f(row.Shift), Null: f(row.Null), NullMax: f(row.NullMax),
 	}
 }

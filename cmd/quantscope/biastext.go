@@ -70,12 +70,12 @@ func biasStreamTable(t *textReport, r *bias.Report) {
 			continue
 		}
 		cells := []string{
-			views.Clean(r.Setup.Candidates[c].Label), biasFigure(row.Rel), biasSigned(row.Bias), biasSigned(row.Gain), biasFigure(row.Shift), biasFigure(row.Null), fmt.Sprint(row.NonFinite), "–", "–",
+			views.Clean(r.Setup.Candidates[c].Label), biasFigure(row.Rel), biasSigned(row.Bias), biasSigned(row.Gain), biasSigned(row.Rest()), biasFigure(row.Shift), biasFigure(row.Null), fmt.Sprint(row.NonFinite), "–", "–",
 		}
 		if d != nil {
-			cells[7], cells[8] = nats(d.KL), biasPercent(d.Top1)
+			cells[8], cells[9] = nats(d.KL), biasPercent(d.Top1)
 			if !math.IsNaN(d.StdErr) {
-				cells[7] += " ±" + nats(d.StdErr)
+				cells[8] += " ±" + nats(d.StdErr)
 			}
 		}
 		rows = append(rows, cells)
@@ -85,7 +85,7 @@ func biasStreamTable(t *textReport, r *bias.Report) {
 	}
 	t.line("")
 	t.line("residual stream after the last layer, and predictions")
-	t.table([]string{"candidate", ">rel_l2", ">bias", ">gain", ">shift", ">by chance", ">not finite", ">KL", ">top-1"}, rows)
+	t.table([]string{"candidate", ">rel_l2", ">bias", ">gain", ">bias beside it", ">shift", ">by chance", ">not finite", ">KL", ">top-1"}, rows)
 }
 
 // biasDepth is a part layer by layer: of each candidate its error and its bias.
