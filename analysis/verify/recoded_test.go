@@ -335,3 +335,32 @@ func TestUsedCodes(t *testing.T) {
 		t.Errorf("%#04x", mask)
 	}
 }
+
+// Packed codes of a source in bf16 whose codebook is another than the method chooses are
+// told by it, once a matrix; so are codes, and codes of four bits.
+func TestTwoBitFaults(t *testing.T) {
+	const name = layer + "mlp.experts.1.up_proj."
+	for _, c := range []struct {
+		where, tensor, id string
+		words             []string
+		do                func(raw []byte)
+	}{
+		{export.Own, "weight_codebook", CodebookDiffers, []string{"code2+sym", "stored", "wanted"}, func(raw []byte) { raw[3]++ }},
+		{export.Own, "weight_packed", CodesDiffer, []string{"1 codes differ", "[0,20]: 0x", "wanted"}, func(raw []byte) { raw[5] ^= 1 }},
+		{export.Own, "weight_scale", ScalesDiffer, []string{"1 scales differ"}, func(raw []byte) { raw[5]++ }},
+		{export.ModelOpt, "weight", CodesDiffer, []string{"1 codes differ", "[0,10]: 0x"}, func(raw []byte) { raw[5] ^= 8 }},
+	} {
+		e := exportMoE(t, "code2+sym", c.where)
+		bytesOf(t, e.dir, name+c.tensor, c.do)
+		rep := e.verify(t, Options{})
+		if rep.OK || len(rep.Problems) != 1 || rep.Problems[0].ID != c.id || rep.Problems[0].Tensor != name+c.tensor {
+			t.Errorf("%s %s: %v", c.where, c.tensor, rep.Problems)
+			continue
+		}
+		for _, w := range c.words {
+			if !strings.Contains(rep.Problems[0].Message, w) {
+				t.Errorf("%s %s: %q is not in %q", c.where, c.tensor, w, rep.Problems[0].Message)
+			}
+		}
+	}
+}
