@@ -15,7 +15,7 @@ func madeUp(layers int, cands ...madeUpCandidate) *found {
 	f := &found{setup: &Setup{Layers: layers, Draws: draws}}
 	for c, k := range cands {
 		f.setup.Candidates = append(f.setup.Candidates, yardstick.Party{Label: k.label})
-		f.weights = append(f.weights, &Weights{Candidate: c, Layer: -1, Tensors: 3, RelL2: k.rel, Bias: k.abs / 10, AbsBias: k.abs, Positive: 0.5})
+		f.weights = append(f.weights, &Weights{Candidate: c, Layer: -1, Tensors: 3, RelL2: k.rel, Bias: k.abs / 10, AbsBias: k.abs, AbsNull: 0.002, Positive: 0.5})
 		for l, b := range k.bias {
 			f.rows = append(f.rows, &Row{c, l, Residual, Flow{Positions: 100, Rel: 0.2, Bias: b, Gain: -0.01, Shift: math.Abs(b), Null: 0.01, NullMax: 0.02}})
 		}
@@ -47,7 +47,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"more bias and more KL": {madeUp(3, madeUpCandidate{"even", 0.31, 0.001, low, []float64{0.1, 0.12, 0.11}}, madeUpCandidate{"leaning", 0.312, 0.05, high, []float64{0.3, 0.31, 0.33}}),
 			[]string{
-				"even: weights off by 0.31 with a sign bias of +0.0001 (0.001 of a matrix on average, 50 % positive); the stream after the last layer off by 0.2, bias +0.003, gain −0.01, bias beside it +0.003, shift 0.003 (by chance 0.01); KL 0.11 ±0.01 nats, the same first choice at 50.0 % of positions",
+				"even: weights off by 0.31 with a sign bias of +0.0001 (0.001 of a matrix on average, by chance 0.002, 50 % positive); the stream after the last layer off by 0.2, bias +0.003, gain −0.01, bias beside it +0.003, shift 0.003 (by chance 0.01); KL 0.11 ±0.01 nats, the same first choice at 50.0 % of positions",
 				"at about equal weight error (0.31 of even, 0.312 of leaning) a matrix has a sign bias of 0.001 against 0.05 on average",
 				"the stream's |bias| is larger under leaning in 3 of 3 layers (after the last +0.003 against +0.04)",
 				"its shift under leaning in 3 of 3 layers (0.003 against 0.04, by chance 0.01)",

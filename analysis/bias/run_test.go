@@ -201,7 +201,7 @@ func TestWeightsArePlainSums(t *testing.T) {
 	must(t, err)
 	b, err := cands[0].Source()
 	must(t, err)
-	type plain struct{ e, absW, e2, w2, abs, row2, rows, rowMax, n float64 }
+	type plain struct{ e, absW, e2, w2, abs, row2, rows, rowMax, n, absNull, rowNull2 float64 }
 	got := map[int]*plain{-1: {}}
 	for i := range ref.Topology.Matrices {
 		role := ref.Topology.Matrices[i].Role
@@ -220,21 +220,23 @@ func TestWeightsArePlainSums(t *testing.T) {
 			got[role.Layer] = &plain{}
 		}
 		for _, p := range []*plain{got[-1], got[role.Layer]} {
-			var e, absW float64
+			var e, absW, e2 float64
 			for r := range w.Rows {
-				var re, ra float64
+				var re, ra, re2 float64
 				for c := range w.Cols {
 					v, d := float64(x[r*w.Cols+c]), float64(y[r*w.Cols+c])-float64(x[r*w.Cols+c])
-					re, ra = re+d, ra+math.Abs(v)
+					re, ra, re2 = re+d, ra+math.Abs(v), re2+d*d
 					p.e2, p.w2 = p.e2+d*d, p.w2+v*v
 				}
-				e, absW = e+re, absW+ra
+				e, absW, e2 = e+re, absW+ra, e2+re2
 				if ra > 0 {
 					p.rows++
 					p.row2 += re / ra * re / ra
+					p.rowNull2 += re2 / ra / ra
 					p.rowMax = max(p.rowMax, math.Abs(re/ra))
 				}
 			}
+			p.absNull += math.Sqrt(e2) * math.Sqrt(2/math.Pi) / absW
 			p.e, p.absW, p.abs, p.n = p.e+e, p.absW+absW, p.abs+math.Abs(e/absW), p.n+1
 		}
 		a.Release()
@@ -252,8 +254,23 @@ func TestWeightsArePlainSums(t *testing.T) {
 		near(t, what+"error", w.RelL2, math.Sqrt(p.e2/p.w2), 1e-9)
 		near(t, what+"bias", w.Bias, p.e/p.absW, 1e-9)
 		near(t, what+"mean |bias|", w.AbsBias, p.abs/p.n, 1e-9)
+		near(t, what+"mean |bias| by chance", w.AbsNull, p.absNull/p.n, 1e-9)
+		near(t, what+"rows by chance", w.RowNull, math.Sqrt(p.rowNull2/p.rows), 1e-9)
 		near(t, what+"rows", w.RowRMS, math.Sqrt(p.row2/p.rows), 1e-9)
 		near(t, what+"largest row", w.RowMax, p.rowMax, 1e-9)
+	}
+}
+
+// TestLeanAgainstChance: rounding to nearest leans as errors of random signs do, a
+// codebook that leans does more.
+func TestLeanAgainstChance(t *testing.T) {
+	ref := reference(t)
+	f := looked(t, ref, variants(t, ref, "nvfp4", "code2+asym"), texts(t, 1, 8), Options{NoFloor: true})
+	plain, leaning := f.report().Total(0), f.report().Total(1)
+	near(t, "rows of nvfp4 over chance", plain.RowRMS/plain.RowNull, 1, 0.05)
+	near(t, "matrices of nvfp4 over chance", plain.AbsBias/plain.AbsNull, 1, 0.2)
+	if over := leaning.AbsBias / leaning.AbsNull; !(over > 1.3) || !(leaning.Positive > 0.8) {
+		t.Errorf("matrices that lean are %g of chance, %g of them upwards", over, leaning.Positive)
 	}
 }
 

@@ -70,10 +70,12 @@ type Weights struct {
 	Candidate int      `json:"candidate"`
 	Layer     int      `json:"layer"` // -1: all of them, those that are of no layer among them
 	Tensors   int      `json:"tensors"`
-	RelL2     float64  `json:"rel_l2"`   // over all elements
-	Bias      float64  `json:"bias"`     // over all elements
-	AbsBias   float64  `json:"abs_bias"` // mean over matrices of |bias|
-	RowRMS    float64  `json:"row_rms"`  // root mean square over rows
+	RelL2     float64  `json:"rel_l2"`        // over all elements
+	Bias      float64  `json:"bias"`          // over all elements
+	AbsBias   float64  `json:"abs_bias"`      // mean over matrices of |bias|
+	AbsNull   float64  `json:"abs_bias_null"` // what AbsBias is expected to be of the same errors with random signs
+	RowRMS    float64  `json:"row_rms"`       // root mean square over rows
+	RowNull   float64  `json:"row_rms_null"`  // the same of RowRMS
 	RowMax    float64  `json:"row_max"`
 	Positive  float64  `json:"positive"`            // share of matrices with a bias above 0
 	NonFinite int64    `json:"nonfinite,omitempty"` // elements that are not finite in either, and enter nothing

@@ -17,8 +17,8 @@ func (r *Report) verdict(c int) string {
 	case w.Tensors == 0 && w.Shapes == 0:
 		say = append(say, "the reference's weights")
 	default:
-		text := fmt.Sprintf("weights off by %s with a sign bias of %s (%s of a matrix on average, %.0f %% positive)",
-			figure(w.RelL2), signed(w.Bias), figure(w.AbsBias), 100*w.Positive)
+		text := fmt.Sprintf("weights off by %s with a sign bias of %s (%s of a matrix on average, by chance %s, %.0f %% positive)",
+			figure(w.RelL2), signed(w.Bias), figure(w.AbsBias), figure(w.AbsNull), 100*w.Positive)
 		if w.NonFinite > 0 {
 			text += fmt.Sprintf(", %d elements not finite", w.NonFinite)
 		}

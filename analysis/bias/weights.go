@@ -49,6 +49,8 @@ type sums struct {
 	tensors   int
 	positive  int
 	absBias   float64
+	absNull   float64 // of absBias, where errors have random signs
+	rowNull2  float64 // of SumRow2
 	nonFinite int64
 	shapes    int
 	books     map[uint16]int
@@ -64,6 +66,8 @@ func (s *sums) add(m *sums, book uint16) {
 	s.tensors++
 	v := m.Value()
 	s.absBias += math.Abs(v)
+	s.absNull += m.null()
+	s.rowNull2 += m.rowNull2
 	if v > 0 {
 		s.positive++
 	}
@@ -73,6 +77,15 @@ func (s *sums) add(m *sums, book uint16) {
 		}
 		s.books[book]++
 	}
+}
+
+// null is what the magnitude of a matrix's bias is expected to be where its errors have
+// random signs: their sum is then about normal, with a variance of Σ(q−w)².
+func (s *sums) null() float64 {
+	if s.SumAbsW == 0 {
+		return 0
+	}
+	return math.Sqrt(2/math.Pi*s.e2) / s.SumAbsW
 }
 
 func (s *sums) rel() float64 {
@@ -89,7 +102,11 @@ func (s *sums) weights(candidate, layer int, list []Tensor) *Weights {
 		NonFinite: s.nonFinite, Shapes: s.shapes, Tensor: list,
 	}
 	if s.tensors > 0 {
-		w.AbsBias, w.Positive = s.absBias/float64(s.tensors), float64(s.positive)/float64(s.tensors)
+		n := float64(s.tensors)
+		w.AbsBias, w.AbsNull, w.Positive = s.absBias/n, s.absNull/n, float64(s.positive)/n
+	}
+	if s.Rows > 0 {
+		w.RowNull = math.Sqrt(s.rowNull2 / float64(s.Rows))
 	}
 	for mask, n := range s.books {
 		w.Books = append(w.Books, Book{kernels.Codebook(mask), n})
@@ -269,5 +286,6 @@ func (s *sums) row(r weightRow) {
 		s.Positive++
 	}
 	s.SumRow2 += float64(v * v)
+	s.rowNull2 += r.e2 / float64(r.absW*r.absW)
 	s.RowMax = max(s.RowMax, math.Abs(v))
 }

@@ -55,7 +55,9 @@ type biasWeights struct {
 	RelL2     sessions.Figure `json:"rel_l2"`
 	Bias      sessions.Figure `json:"bias"`
 	AbsBias   sessions.Figure `json:"abs_bias"`
+	AbsNull   sessions.Figure `json:"abs_bias_null"`
 	RowRMS    sessions.Figure `json:"row_rms"`
+	RowNull   sessions.Figure `json:"row_rms_null"`
 	RowMax    sessions.Figure `json:"row_max"`
 	Positive  sessions.Figure `json:"positive"`
 	NonFinite int64           `json:"nonfinite"`
@@ -198,7 +200,7 @@ func biasWeightsOf(w *bias.Weights) *biasWeights {
 	}
 	f := func(v float64) sessions.Figure { return sessions.Figure(v) }
 	return &biasWeights{
-		Tensors: w.Tensors, RelL2: f(w.RelL2), Bias: f(w.Bias), AbsBias: f(w.AbsBias), RowRMS: f(w.RowRMS), RowMax: f(w.RowMax), Positive: f(w.Positive),
+		Tensors: w.Tensors, RelL2: f(w.RelL2), Bias: f(w.Bias), AbsBias: f(w.AbsBias), AbsNull: f(w.AbsNull), RowRMS: f(w.RowRMS), RowNull: f(w.RowNull), RowMax: f(w.RowMax), Positive: f(w.Positive),
 		NonFinite: w.NonFinite, Shapes: w.Shapes, Books: append([]bias.Book{}, w.Books...),
 	}
 }

@@ -49,8 +49,8 @@ func biasWeightTable(t *textReport, r *bias.Report) {
 			continue
 		}
 		rows = append(rows, []string{
-			views.Clean(p.Label), fmt.Sprintf("%.2f", p.BitsPerWeight), fmt.Sprint(w.Tensors), biasFigure(w.RelL2), biasSigned(w.Bias), biasFigure(w.AbsBias),
-			biasFigure(w.RowRMS), biasFigure(w.RowMax), biasPercent(w.Positive), views.BiasBooks(w.Books),
+			views.Clean(p.Label), fmt.Sprintf("%.2f", p.BitsPerWeight), fmt.Sprint(w.Tensors), biasFigure(w.RelL2), biasSigned(w.Bias), biasFigure(w.AbsBias), biasFigure(w.AbsNull),
+			biasFigure(w.RowRMS), biasFigure(w.RowNull), biasFigure(w.RowMax), biasPercent(w.Positive), views.BiasBooks(w.Books),
 		})
 	}
 	if len(rows) == 0 {
@@ -58,7 +58,7 @@ func biasWeightTable(t *textReport, r *bias.Report) {
 	}
 	t.line("")
 	t.line("weights: Σ(q−w)/Σ|w| over all, the mean of its magnitude over matrices, over rows")
-	t.table([]string{"candidate", ">bits", ">matrices", ">rel_l2", ">bias", ">mean |bias|", ">row rms", ">row max", ">positive", "codebooks"}, rows)
+	t.table([]string{"candidate", ">bits", ">matrices", ">rel_l2", ">bias", ">mean |bias|", ">by chance", ">row rms", ">by chance", ">row max", ">positive", "codebooks"}, rows)
 }
 
 // biasStreamTable is the stream after the last layer, and predictions.
