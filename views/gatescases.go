@@ -173,7 +173,9 @@ func (p *Gates) casesHead(w, h int) []string {
 	lines := []string{title, th.Text.Render(Truncate(p.cellWords(), w))}
 	about := ""
 	pair := p.index.pairOf(row, p.arm)
-	switch {
+	switch x := p.acceptanceAt(row, p.arm); {
+	case x != nil:
+		about = gatesSaid(x.Text)
 	case pair != nil && pair.Verdict != "":
 		about = gatesSaid(pair.Verdict)
 	case row.kind == gatesProbeRow:
