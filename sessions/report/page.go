@@ -53,6 +53,7 @@ type page struct {
 	KL             []table
 	Served         bool // there is no checkpoint: gates are all there is
 	Gates          []gatePart
+	Biases, Tiers  []lookPart
 	Maps           []mapFigure
 	Grid           string // what the maps leave out
 	Spread, Layers []figure
@@ -111,7 +112,7 @@ func (r *Report) page() *page {
 	n := new(ids)
 	p := &page{
 		Policy: policy(), Style: template.CSS(styleCSS), Script: template.JS(scriptJS),
-		Title: r.title(), Summary: r.Meta.Summary, Glance: r.glance(), Calibrated: r.calibrated(), KL: r.kl(), Served: r.Meta.Served(), Gates: r.gateParts(), Worst: r.worst(), Notes: r.noted(), Receipt: r.receipt(),
+		Title: r.title(), Summary: r.Meta.Summary, Glance: r.glance(), Calibrated: r.calibrated(), KL: r.kl(), Served: r.Meta.Served(), Gates: r.gateParts(), Biases: r.biasParts(n), Tiers: r.tierParts(n), Worst: r.worst(), Notes: r.noted(), Receipt: r.receipt(),
 	}
 	for c := range classes {
 		p.Legend = append(p.Legend, c)

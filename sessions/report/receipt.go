@@ -92,6 +92,12 @@ func (r *Report) receipt() []fact {
 	for _, g := range r.state.Gates {
 		out = append(out, fact{"gates " + g.Setup.Suite, fmt.Sprintf("sha256 %s; program %s, kernel set %s", g.Setup.SHA256, g.Setup.Program, g.Setup.Set)})
 	}
+	for _, b := range r.state.Biases {
+		out = append(out, fact{"biases", fmt.Sprintf("reference %.12s; program %s, kernel set %s", b.Setup.Reference.Identity, b.Setup.Program, b.Setup.KernelSet)})
+	}
+	for _, t := range r.state.Tiers {
+		out = append(out, fact{"hot tier", fmt.Sprintf("workload %s, sha256 %s; checkpoint %.12s; program %s, kernel set %s", t.Setup.Workload.Name, t.Setup.Workload.SHA256, t.Setup.Source, t.Setup.Program, t.Setup.KernelSet)})
+	}
 	var names []string
 	for name := range r.Settings {
 		names = append(names, name)
