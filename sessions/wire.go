@@ -145,7 +145,11 @@ func newJob(ck *checkpoint.Checkpoint, o Options) (*Job, error) {
 
 // fill makes a job of matrices in floating point, n of them from one on.
 func (job *Job) fill(ck *checkpoint.Checkpoint, model *topology.Model, whole *storedSource, resolved []*resolvedRecipe, targets string, first, n int, o Options) error {
-	if o.Export != nil && (o.Export.Layout == "" || o.Export.Layout == export.Source) {
+	switch {
+	case o.Export == nil:
+	case o.Export.Layout == "":
+		return fmt.Errorf("an export of weights in floating point needs a layout: %w (known: %s)", export.ErrLayout, strings.Join(export.Layouts(), ", "))
+	case o.Export.Layout == export.Source:
 		return fmt.Errorf("layout %s of weights in floating point: %w (known: %s)", export.Source, export.ErrLayout, strings.Join(export.Layouts(), ", "))
 	}
 	src := whole.cut(first, n)

@@ -37,6 +37,10 @@ by layer, and each layer is quantized by what goes into it. Their codes are kept
 beside the session (--codes), so that what is killed goes on, and --from-codes
 writes a checkpoint from them without calibrating again.
 
+Of a checkpoint that is stored as FP4, variants of code2 change codes alone, to four
+of their values a matrix, under the scales that are there; --out then copies every
+file byte for byte but for codes, or packs two bits with --layout quantscope.
+
 With --layout gguf CHECKPOINT, which may be a GGUF file itself, becomes one GGUF
 file, and --variant is a type of its blocks: q4_k, q6_k+imatrix, …`,
 		Example: `  quantscope quantize demo --variant nvfp4,nvfp4+mse --session demo.qscope --json
@@ -44,6 +48,7 @@ file, and --variant is a type of its blocks: q4_k, q6_k+imatrix, …`,
   quantscope quantize demo --variant int4-g128,int4-g128+gptq --session gptq.qscope
   quantscope quantize demo --recipe mixed-nvfp4-fp8 --out demo-mixed --layout compressed-tensors
   quantscope quantize demo --from-codes gptq.qscope.codes/int4-g128+gptq --out demo-gptq --layout quantscope
+  quantscope quantize model-FP4 --variant code2+sym --out model-2bit
   quantscope quantize model-F16.gguf --layout gguf --variant q4_k+imatrix --imatrix model.imatrix --out model-Q4_K.gguf`,
 		Args: exactly(1, "quantize takes one checkpoint: a folder, a file or demo"),
 		RunE: func(cmd *cobra.Command, args []string) error {
