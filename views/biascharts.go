@@ -18,18 +18,18 @@ func (p *Bias) drawError(w, h int) string {
 // drawFigure is the figure that is chosen, over the same axis.
 func (p *Bias) drawFigure(w, h int) string {
 	th := p.scene.Theme
-	of, mark, what := func(row *bias.Row) float64 { return row.Bias }, 0.0, "Σd/Σ|x|, 0 dotted"
+	of, mark, what, dots := func(row *bias.Row) float64 { return row.Bias }, 0.0, "Σd/Σ|x|", ", 0 dotted"
 	switch p.figure {
 	case biasGain:
-		of, what = func(row *bias.Row) float64 { return row.Gain }, "Σdx/Σx², 0 dotted"
+		of, what = func(row *bias.Row) float64 { return row.Gain }, "Σdx/Σx²"
 	case biasShift:
 		of, what = func(row *bias.Row) float64 { return row.Shift }, "share of d² that is the same everywhere"
 		if row := p.known.report.Row(p.at, p.layer, biasPartKeys[p.part]); row != nil && isNumber(row.Null) {
-			mark, what = row.Null, what+", by chance dotted"
+			mark, dots = row.Null, ", by chance dotted"
 		}
 	}
 	name := biasFigureNames[p.figure]
-	title := th.Title.Render(name) + th.Dim.Render(fitting(w-Width(name), "  "+what+" of the "+biasPartNames[p.part], "  "+what, ""))
+	title := th.Title.Render(name) + th.Dim.Render(fitting(w-Width(name), "  "+what+" of the "+biasPartNames[p.part]+dots, "  "+what+dots, "  "+what, ""))
 	return Block([]string{title}, w, 1) + "\n" + p.chart(of, mark, "┈", w, h-1)
 }
 

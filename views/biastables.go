@@ -108,9 +108,10 @@ func (p *Bias) drawWeights(w, h int) string {
 	}
 	title := th.Title.Render("weights") + th.Dim.Render(fitting(w-8, "  |Σ(q−w)|/Σ|w| of a matrix on average, and over all", "  |bias| of a matrix on average, and over all", ""))
 	tb := Table{Cursor: -1, More: true, Columns: []Column{
-		{Title: "candidate", Align: Middle}, {Title: "|bias|", Align: Right}, {Title: "", Flex: 1, Min: 4, Drop: 3}, {Title: "bias", Align: Right}, {Title: "rows rms", Align: Right, Drop: 2}, {Title: "positive", Align: Right, Drop: 1},
+		{Title: "candidate", Align: Middle}, {Title: "|bias|", Align: Right}, {Title: "by chance", Align: Right, Drop: 1}, {Title: "", Flex: 1, Min: 4, Drop: 4}, {Title: "bias", Align: Right}, {Title: "rows rms", Align: Right, Drop: 3},
+		{Title: "positive", Align: Right, Drop: 2},
 	}}
-	const column = 2
+	const column = 3
 	var of []int
 	for c := range r.Setup.Candidates {
 		x := r.Total(c)
@@ -118,7 +119,7 @@ func (p *Bias) drawWeights(w, h int) string {
 			continue
 		}
 		of = append(of, c)
-		tb.Rows = append(tb.Rows, []string{p.tag(c), biasText(x.AbsBias), "", biasSigned(x.Bias), biasText(x.RowRMS), klPercent(x.Positive)})
+		tb.Rows = append(tb.Rows, []string{p.tag(c), biasText(x.AbsBias), biasText(x.AbsNull), "", biasSigned(x.Bias), biasText(x.RowRMS), klPercent(x.Positive)})
 	}
 	if len(of) == 0 {
 		text := "no matrix differs"

@@ -30,7 +30,7 @@ func BiasRun(layers int) *sessions.BiasRun {
 		floor := c == len(BiasCandidates)
 		p := yardstick.Party{Label: name, Spec: name, BitsPerWeight: 5.4, Floor: floor}
 		err, lean, kl := 0.33+0.002*float64(c), 0.0, 0.28+0.03*float64(c)
-		w := &bias.Weights{Candidate: c, Layer: -1, Tensors: 192, RowRMS: 0.037, RowMax: 0.15, Positive: 0.49}
+		w := &bias.Weights{Candidate: c, Layer: -1, Tensors: 192, RowRMS: 0.037, RowNull: 0.036, RowMax: 0.15, AbsNull: 0.0026, Positive: 0.49}
 		switch c {
 		case 0:
 			p.BitsPerWeight, err, kl = 6.97, 0.095, 0.0234
