@@ -33,7 +33,7 @@ const (
 )
 
 // tierRate is how many windows a second a person can follow.
-const tierRate = 10
+const tierRate = 20
 
 // newTierForm asks for budgets, workload, precisions and policy.
 func newTierForm(m *Model) *askForm {
@@ -45,12 +45,12 @@ func newTierForm(m *Model) *askForm {
 		},
 		fields: make([]askField, tierFields)}
 	set := func(at int, label, hint, text string) { f.fields[at] = askField{label, hint, newLineEdit(text)} }
-	set(tierBudgets, "budgets", "shares of all experts' hot bytes (25%) or bytes (1.5GiB), with commas between them", "0%, 10%, 25%, 50%, 100%")
-	set(tierWorkload, "workload", "texts, a .routes file, or zipf:1.1:drift=2048; nothing is the calibration texts of the tokenizer", "")
+	set(tierBudgets, "budgets", "of all experts' hot bytes: 25%, or in bytes: 1.5GiB; commas between them", "0%, 10%, 25%, 50%, 100%")
+	set(tierWorkload, "workload", "texts, a .routes file, or zipf:1.1:drift=2048; nothing: calibration texts", "")
 	set(tierHot, "hot", "a variant, or source: as the checkpoint has it", "nvfp4")
 	set(tierCold, "cold", "a variant", "code2+sym")
 	set(tierWindow, "window", "tokens after which experts may move", strconv.Itoa(p.Window))
-	set(tierHysteresis, "hysteresis", "a newcomer must be hotter by this share than what it replaces: 0.25", strconv.FormatFloat(p.Hysteresis, 'g', -1, 64))
+	set(tierHysteresis, "hysteresis", "a newcomer must be hotter by this share than what it replaces", strconv.FormatFloat(p.Hysteresis, 'g', -1, 64))
 	set(tierDecay, "decay", "of the scores from window to window, from 0 to below 1", strconv.FormatFloat(p.Decay, 'g', -1, 64))
 	set(tierPace, "pace", "windows a second, [ and ] change it; 0 is as fast as it goes", strconv.Itoa(tierRate))
 	if r := m.scene.TierRun(); r != nil { // most of it is often wanted again

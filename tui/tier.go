@@ -166,7 +166,12 @@ func (m *Model) startTier(r sessions.TierRequest, rate float64) tea.Cmd {
 	gen := k.gen
 	r.Progress = func(p tier.Progress) { progress.Store(&p) }
 	r.Pause = hold.wait
-	r.Pace = func(ctx context.Context, _ *tier.Window) error { return pace.wait(ctx) }
+	r.Pace = func(ctx context.Context, w *tier.Window) error {
+		if w.Promoted+w.Evicted == 0 && (w.Hits == 0 || w.Hits == w.Pairs) { // nobody can move
+			return ctx.Err()
+		}
+		return pace.wait(ctx)
+	}
 	return tea.Batch(m.do(ctx, "tier", func(ctx context.Context) tea.Msg {
 		return tieredMsg{gen, tierer.Tier(ctx, r)}
 	}), m.tierTick())

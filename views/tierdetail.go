@@ -15,6 +15,7 @@ import (
 type tierDetail struct {
 	scene *Scene
 	of    *tierMap // whose cursor it follows
+	more  *tierMore
 	w, h  int
 
 	drawn  tierDrawing
@@ -95,7 +96,11 @@ func (d *tierDetail) lines() []string {
 	s, th := d.scene, d.scene.Theme
 	r, a := s.tierArm()
 	if r == nil {
-		return append([]string{th.Dim.Render(Truncate("no hot tier was run in this session", d.w))}, d.problem()...)
+		text := "no hot tier was run in this session"
+		if s.Tier.Running {
+			text = "a hot tier begins"
+		}
+		return []string{th.Dim.Render(Truncate(text, d.w))}
 	}
 	f := s.tierFacts(r, a)
 	n := len(a.windows)
@@ -136,7 +141,7 @@ func (d *tierDetail) lines() []string {
 		}
 	}
 	room = d.h - len(lines) - 1
-	if r.End != nil && r.End.Curve != nil && room >= 8 {
+	if r.End != nil && r.End.Curve != nil && room >= 8 && d.more.w == 0 {
 		lines = append(lines, "")
 		lines = append(lines, strings.Split(tierCurve(th, r, s.tierBudget(r), d.w, min(room, 16)), "\n")...)
 	}
@@ -146,19 +151,11 @@ func (d *tierDetail) lines() []string {
 // policyWords are the policy of a run.
 func policyWords(r *sessions.TierRun) string {
 	p := &r.Setup.Policy
-	words := fmt.Sprintf("window %d, decay %g, +%g %% to enter", p.Window, p.Decay, 100*p.Hysteresis)
+	words := fmt.Sprintf("window %d, decay %g, enter +%g %%", p.Window, p.Decay, 100*p.Hysteresis)
 	if p.PerLayer {
 		words += ", by layer"
 	}
 	return words
-}
-
-// problem is what the last run failed with.
-func (d *tierDetail) problem() []string {
-	if d.scene.Tier.Err == "" {
-		return nil
-	}
-	return wrappedTo(d.scene.Theme.Bad, "✗ "+Clean(d.scene.Tier.Err), d.w, 4)
 }
 
 // expert is what is known of the expert under the cursor.

@@ -17,7 +17,8 @@ type tiered struct {
 // the map shows a hot tier.
 func WithTier(s *Scene, heat, detail, worst Pane) (Pane, Pane, Pane) {
 	m := newTierMap(s)
-	return &tiered{s, heat, m}, &tiered{s, detail, &tierDetail{scene: s, of: m}}, &tiered{s, worst, &tierMore{scene: s, of: m}}
+	more := &tierMore{scene: s, of: m}
+	return &tiered{s, heat, m}, &tiered{s, detail, &tierDetail{scene: s, of: m, more: more}}, &tiered{s, worst, more}
 }
 
 // shown is the pane that is seen.

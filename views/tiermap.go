@@ -215,8 +215,11 @@ func (m *tierMap) View() string {
 func (m *tierMap) draw() string {
 	s, th := m.scene, m.scene.Theme
 	m.sync()
-	if m.w <= 0 || m.h <= 0 || m.heat == nil {
+	switch {
+	case m.w <= 0 || m.h <= 0:
 		return Block(nil, m.w, m.h)
+	case m.heat == nil:
+		return Block(m.empty(), m.w, m.h)
 	}
 	r, a := s.tierArm()
 	_, used := m.heat.Used()
@@ -237,6 +240,32 @@ func (m *tierMap) draw() string {
 	lines := strings.Split(m.heat.View(), "\n")
 	lines = append(lines[:min(used, max(m.h-len(foot), 0))], foot...)
 	return Block(lines, m.w, m.h)
+}
+
+// empty says what a hot tier is, and how one is run or how far it is.
+func (m *tierMap) empty() []string {
+	th, w := m.scene.Theme, &m.scene.Tier
+	lines := []string{""}
+	lines = append(lines, wrappedTo(th.Text, "A hot tier keeps the experts that a workload asks for most in the better of two precisions, within a budget of bytes, and the others in the cheaper one. Here it is seen at work, window by window.", m.w, 6)...)
+	lines = append(lines, "")
+	switch {
+	case w.Running:
+		text := TierStage(w.Progress.Stage)
+		if w.Progress.Of > 0 {
+			text += fmt.Sprintf(": %s of %s tokens", thousands(w.Progress.Done), thousands(w.Progress.Of))
+			lines = append(lines, th.Accent.Render("▶ ")+text, progressBar(th, float64(w.Progress.Done)/float64(w.Progress.Of), min(m.w, 40)))
+			break
+		}
+		lines = append(lines, th.Accent.Render("▶ ")+text)
+	case w.runOff() != "":
+		lines = append(lines, wrappedTo(th.Dim, w.runOff(), m.w, 3)...)
+	default:
+		lines = append(lines, th.Accent.Render("R")+th.Dim.Render(" runs one; ")+th.Accent.Render("t")+th.Dim.Render(" goes back to the metric"))
+	}
+	if w.Err != "" && !w.Running {
+		lines = append(append(lines, ""), wrappedTo(th.Bad, "✗ "+Clean(w.Err), m.w, max(m.h-len(lines)-1, 1))...)
+	}
+	return lines
 }
 
 // legend says what the cells mean.
