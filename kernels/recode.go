@@ -103,6 +103,8 @@ func (s Set) ChooseRecoding(m FP4, method string, importance []float32) (Recodin
 // m.Codes and in its packing: every code becomes that of the nearest of the four
 // values, of two the one with the smaller magnitude, of ±v the positive one; −0
 // becomes what 0 becomes, and what pads an odd row stays. dst may be m.Codes itself.
+// These are the codes that a pass over the decoded matrix gives with the same scales,
+// but that in f32 a value halfway between two may come out beside the middle.
 // The tap compares with the FP4 matrix; its bias has the figures of r.
 func (s Set) Recode(dst []byte, m FP4, r Recoding) (Tap, error) {
 	if _, err := m.check(); err != nil {
