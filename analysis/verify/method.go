@@ -340,10 +340,7 @@ func (w *worker) try(ctx context.Context, j *job, spec kernels.Spec) (same, all 
 	if err := m.Read(ctx, &w.stored, 0, rows); err != nil {
 		return 0, 0, ctx.Err()
 	}
-	data, err := w.source.rows(ctx, 0, rows)
-	if err != nil {
-		return 0, 0, err
-	}
+	var err error
 	amax, known := float32(0), false
 	if spec.Convention == kernels.ModelOptStatic || len(convertedFrom(w.layout, m)) > 0 {
 		if amax, known, err = w.amaxOf(ctx, j, spec, w.stored.Global); err != nil {
@@ -364,7 +361,8 @@ func (w *worker) try(ctx context.Context, j *job, spec kernels.Spec) (same, all 
 		return 0, 0, err
 	}
 	defer func() { _, _ = p.Finish() }()                     // rows that did not come are no error here
-	if data, err = w.source.rows(ctx, 0, rows); err != nil { // again: a codebook is chosen from all of them
+	data, err := w.source.rows(ctx, 0, rows) // after a codebook was chosen from all of them
+	if err != nil {
 		return 0, 0, err
 	}
 	w.make(p.Pass, rows)

@@ -32,8 +32,9 @@ func newConvert(std streams) *cobra.Command {
 bit for bit; scales and zero points are moved, or widened where that is exact;
 where one layout multiplies by a second-level scale and the other divides
 (ModelOpt's and compressed-tensors' NVFP4), it becomes its reciprocal, and the
-report says how many values differ by that and by how much. What the other
-layout cannot say is refused with the module and the reason before anything is
+report says how many values differ by that and by how much. FP4 codes of no more
+than four values a matrix are packed into two bits in layout quantscope, and back.
+What the other layout cannot say is refused with the module and the reason before anything is
 written. Everything else is copied byte for byte; the config and its list of
 exceptions are said in the other layout's words.
 

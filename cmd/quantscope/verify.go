@@ -38,7 +38,9 @@ formula and held against the source; where it is known how they were made (by
 something that is known makes the same) they are made again, and codes and
 scales must be equal bit for bit. What was calibrated cannot be made again of the
 weights alone: it is held against the folder of its codes (--codes), code for
-code, and measured against the session's records. Config, index, shards and the files beside
+code, and measured against the session's records. Where SRC has FP4 codes and OUT
+has others, these must be a recoding: each the nearest of four values a matrix to
+the source's, under its scales, with its headers. Config, index, shards and the files beside
 the weights are held against the tensors and the source. SRC may be demo.`,
 		Example: `  quantscope verify ./Qwen3-30B-A3B ./Qwen3-30B-A3B-NVFP4
   quantscope verify demo ./demo-nvfp4 --session demo.qscope`,
