@@ -340,7 +340,6 @@ func (w *worker) try(ctx context.Context, j *job, spec kernels.Spec) (same, all 
 	if err := m.Read(ctx, &w.stored, 0, rows); err != nil {
 		return 0, 0, ctx.Err()
 	}
-	var err error
 	amax, known := float32(0), false
 	if spec.Convention == kernels.ModelOptStatic || len(convertedFrom(w.layout, m)) > 0 {
 		if amax, known, err = w.amaxOf(ctx, j, spec, w.stored.Global); err != nil {
@@ -360,7 +359,7 @@ func (w *worker) try(ctx context.Context, j *job, spec kernels.Spec) (same, all 
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { _, _ = p.Finish() }()                     // rows that did not come are no error here
+	defer func() { _, _ = p.Finish() }()     // rows that did not come are no error here
 	data, err := w.source.rows(ctx, 0, rows) // after a codebook was chosen from all of them
 	if err != nil {
 		return 0, 0, err
