@@ -188,7 +188,7 @@ func tierCurve(th *Theme, r *sessions.TierRun, shown, w, h int) string {
 		}
 		marks = append(marks, shareMark{x: min(r.Setup.Budgets[res.Budget].Share, 1), y: 100 * res.Hits, glyph: glyph})
 	}
-	legend := th.VariantStyle(0).Render("── hindsight") + "  " + th.VariantStyle(4).Render("··")+th.Dim.Render(" even routing") + "  " + th.VariantStyle(1).Render("●") + th.Dim.Render(" managed")
+	legend := th.VariantStyle(0).Render("── hindsight") + "  " + th.VariantStyle(4).Render("··") + th.Dim.Render(" even routing") + "  " + th.VariantStyle(1).Render("●") + th.Dim.Render(" managed")
 	chart := shareChart(th, []Series{{Name: "even", Variant: 4, Values: even}, {Name: "best", Variant: 0, Values: best}}, w, max(h-2, 1), marks, func(n int) []tick {
 		return []tick{{0, "0"}, {(n - 1) / 4, "25"}, {(n - 1) / 2, "50"}, {3 * (n - 1) / 4, "75"}, {n - 1, "100"}}
 	})
