@@ -19,7 +19,7 @@ func (in *inserts) putBias(ctx context.Context, e *stored) error {
 		return in.putBiasWeights(ctx, e.Seq, d)
 	case d.Row != nil:
 		r := d.Row
-		_, err := in.biasRow.ExecContext(ctx, d.Run, r.Candidate, r.Layer, r.Part, e.Seq, r.Positions, r.NonFinite, r.Rel, r.Bias, r.Gain, r.Shift, r.Null, r.NullMax)
+		_, err := in.biasRow.ExecContext(ctx, d.Run, r.Candidate, r.Layer, r.Part, e.Seq, r.Positions, r.NonFinite, r.Rel, r.Bias, r.Gain, r.Ref, r.Shift, r.Null, r.NullMax)
 		return err
 	case d.Divergence != nil:
 		v := d.Divergence
@@ -52,7 +52,7 @@ func (in *inserts) putBiasRun(ctx context.Context, seq int64, d *biasJSON) error
 // putBiasWeights writes the biases of a candidate's weights, and matrix by matrix.
 func (in *inserts) putBiasWeights(ctx context.Context, seq int64, d *biasJSON) error {
 	w := d.Weights
-	if _, err := in.biasWeights.ExecContext(ctx, d.Run, w.Candidate, w.Layer, seq, w.Tensors, w.RelL2, w.Bias, w.AbsBias, w.RowRMS, w.RowMax, w.Positive,
+	if _, err := in.biasWeights.ExecContext(ctx, d.Run, w.Candidate, w.Layer, seq, w.Tensors, w.RelL2, w.Bias, w.AbsBias, w.AbsNull, w.RowRMS, w.RowNull, w.RowMax, w.Positive,
 		orNothing(booksText(w.Books))); err != nil {
 		return err
 	}

@@ -76,9 +76,9 @@ func prepare(ctx context.Context, c *sql.Conn) (*inserts, error) {
 		{&in.biasRun, "insert or replace into bias_runs (id, seq, state, reference, identity, activations, layers, hidden, positions, corpora, kernel_set, program) values " + values(12)},
 		{&in.biasEnd, "update bias_runs set state = ?, reason = ? where id = ?"},
 		{&in.biasParty, "insert or replace into bias_candidates (run, id, label, spec, kind, identity, effective, bits_per_weight) values " + values(8)},
-		{&in.biasWeights, "insert or replace into bias_weights (run, candidate, layer, seq, tensors, rel_l2, bias, abs_bias, row_rms, row_max, positive, codebooks) values " + values(12)},
+		{&in.biasWeights, "insert or replace into bias_weights (run, candidate, layer, seq, tensors, rel_l2, bias, abs_bias, abs_bias_null, row_rms, row_rms_null, row_max, positive, codebooks) values " + values(14)},
 		{&in.biasTensor, "insert or replace into bias_tensors (run, candidate, id, name, layer, expert, rel_l2, bias, row_rms, row_max) values " + values(10)},
-		{&in.biasRow, "insert or replace into bias_rows (run, candidate, layer, part, seq, positions, nonfinite, rel_l2, bias, gain, shift, shift_null, shift_null_max) values " + values(13)},
+		{&in.biasRow, "insert or replace into bias_rows (run, candidate, layer, part, seq, positions, nonfinite, rel_l2, bias, gain, ref, shift, shift_null, shift_null_max) values " + values(14)},
 		{&in.biasKL, "insert or replace into bias_kl (run, candidate, seq, positions, kl, kl_stderr, top1) values " + values(7)},
 		{&in.tierRun, "insert or replace into tier_runs (id, seq, state, model, identity, hot, cold, routed, workload, workload_kind, workload_sha256, tokens, layers, experts, top_k," +
 			" window, decay, hysteresis, stay, moves, per_layer, trace, seed, kernel_set, program) values " + values(25)},

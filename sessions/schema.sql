@@ -415,18 +415,20 @@ create table bias_candidates (
 ) without rowid;
 
 create table bias_weights (
-    run       integer not null,
-    candidate integer not null,
-    layer     integer not null,
-    seq       integer not null,
-    tensors   integer not null,
-    rel_l2    real,
-    bias      real,
-    abs_bias  real,
-    row_rms   real,
-    row_max   real,
-    positive  real,
-    codebooks text,
+    run           integer not null,
+    candidate     integer not null,
+    layer         integer not null,
+    seq           integer not null,
+    tensors       integer not null,
+    rel_l2        real,
+    bias          real,
+    abs_bias      real,
+    abs_bias_null real,
+    row_rms       real,
+    row_rms_null  real,
+    row_max       real,
+    positive      real,
+    codebooks     text,
     primary key (run, candidate, layer)
 ) without rowid;
 
@@ -445,18 +447,19 @@ create table bias_tensors (
 ) without rowid;
 
 create table bias_rows (
-    run        integer not null,
-    candidate  integer not null,
-    layer      integer not null,
-    part       text    not null,
-    seq        integer not null,
-    positions  integer not null,
-    nonfinite  integer not null,
-    rel_l2     real,
-    bias       real,
-    gain       real,
-    shift      real,
-    shift_null real,
+    run            integer not null,
+    candidate      integer not null,
+    layer          integer not null,
+    part           text    not null,
+    seq            integer not null,
+    positions      integer not null,
+    nonfinite      integer not null,
+    rel_l2         real,
+    bias           real,
+    gain           real,
+    ref            real,
+    shift          real,
+    shift_null     real,
     shift_null_max real,
     primary key (run, candidate, layer, part)
 ) without rowid;

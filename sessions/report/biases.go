@@ -33,6 +33,7 @@ func (r *Report) biasParts(n *ids) []lookPart {
 			{"shift: what averaging does not remove", bias.Residual, "share of ‖d‖²", true, func(f *bias.Flow) float64 { return f.Shift }},
 			{"sign bias of what attention adds", bias.Attention, "Σd/Σ|x|", true, func(f *bias.Flow) float64 { return f.Bias }},
 			{"sign bias of what the MLP adds", bias.MLP, "Σd/Σ|x|", true, func(f *bias.Flow) float64 { return f.Bias }},
+			{"sign bias beside fading", bias.Residual, "bias − gain·lean", true, func(f *bias.Flow) float64 { return f.Rest() }},
 			{"gain of the residual stream", bias.Residual, "Σd·x/Σx²", true, func(f *bias.Flow) float64 { return f.Gain }},
 		} {
 			lines := l.lines(f.part, f.of)
@@ -87,13 +88,13 @@ func (l look) lines(part string, of func(*bias.Flow) float64) []series {
 // table is a line on each candidate: its weights, the stream after the last layer, KL.
 func (l look) table() table {
 	t := table{Caption: "Weights, the stream after the last layer, predictions", Cols: []column{
-		{Name: "candidate"}, {Name: "bits", Sub: "per weight", Num: true}, {Name: "rel_l2", Sub: "of weights", Num: true}, {Name: "sign bias", Sub: "of weights", Num: true}, {Name: "|bias|", Sub: "mean over matrices", Num: true}, {Name: "row bias", Sub: "rms", Num: true},
+		{Name: "candidate"}, {Name: "bits", Sub: "per weight", Num: true}, {Name: "rel_l2", Sub: "of weights", Num: true}, {Name: "sign bias", Sub: "of weights", Num: true}, {Name: "|bias|", Sub: "mean, and by chance", Num: true}, {Name: "row bias", Sub: "rms, and by chance", Num: true},
 		{Name: "rel_l2", Sub: "of the stream", Num: true}, {Name: "sign bias", Sub: "of the stream", Num: true}, {Name: "shift", Sub: "and by chance", Num: true}, {Name: "KL", Sub: "mean, nats", Num: true}, {Name: "codebooks"},
 	}}
 	figure := func(x float64) td { return finite(x, digits(3)) }
 	for i, c := range l.Setup.Candidates {
 		nan := math.NaN()
-		w := &bias.Weights{RelL2: nan, Bias: nan, AbsBias: nan, RowRMS: nan}
+		w := &bias.Weights{RelL2: nan, Bias: nan, AbsBias: nan, AbsNull: nan, RowRMS: nan, RowNull: nan}
 		for _, x := range l.Weights {
 			if x.Candidate == i && x.Layer < 0 {
 				w = x
@@ -113,6 +114,8 @@ func (l look) table() table {
 				kl.Sub = "±" + nats(d.StdErr).Text
 			}
 		}
+		abs, rows := figure(w.AbsBias), figure(w.RowRMS)
+		abs.Sub, rows.Sub = figure(w.AbsNull).Text, figure(w.RowNull).Text
 		shift := figure(f.Shift)
 		shift.Sub = figure(f.Null).Text
 		var books []string
@@ -124,7 +127,7 @@ func (l look) table() table {
 			books = append(books, counted(n, "other", "others"))
 		}
 		t.Rows = append(t.Rows, row{Cells: []td{
-			{Text: c.Label, Mark: sign(i), V: i % 8}, finite(c.BitsPerWeight, Places(2)), figure(w.RelL2), figure(w.Bias), figure(w.AbsBias), figure(w.RowRMS),
+			{Text: c.Label, Mark: sign(i), V: i % 8}, finite(c.BitsPerWeight, Places(2)), figure(w.RelL2), figure(w.Bias), abs, rows,
 			figure(f.Rel), figure(f.Bias), shift, kl, {Text: strings.Join(books, "; ")},
 		}})
 	}
