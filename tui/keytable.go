@@ -107,6 +107,7 @@ var steadyHelp = [paneCount]map[string]string{
 	PaneCompare:   {"o": "next view", "O": "view before", "g": "next regression", "c": "weight error against output error, where a side is calibrated, and back"},
 	PaneAudit:     {"enter": "pairs of a layer, a finding or a group in full, then the tensor on the map", "s": "sort by something else", "tab": "next part: census, findings, plan, fallbacks", "n": "next checkpoint, or recipe", "N": "checkpoint or recipe before"},
 	PaneKL:        {"enter": "worst positions of the candidate, then the position in full", "R": "measure, or go on with what was left", "o": "next view", "s": "sort by something else"},
+	PaneBias:      {"o": "other part: the stream, attention, MLP or experts", "f": "other figure: sign bias, gain, shift"},
 	PaneGates:     {"enter": "cases of the cell, then the case in full", "tab": "next part: probes, cases, honesty, arms", "R": "run gates, or go on with what was left", "s": "cases that failed first, or in the suite's order", "left": "arm to the left; in a case the pass before", "right": "arm to the right; in a case the next pass", "up": "row above; in full a line up", "down": "row below; in full a line down"},
 	PaneLandscape: {"o": "next part", "s": "rows in order, or the largest effect first", "u": "budgets and prices by matrix, what is fused, expert, layer or projection", "y": "prices as errors, or against the random control"},
 	PaneLog:       {"f": "kinds of events that are shown"},
