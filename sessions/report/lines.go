@@ -29,7 +29,7 @@ type series struct {
 }
 
 // lineLook is the look of line i: told apart by dashes as well as by colours.
-func lineLook(i int) string { return "kl" + strconv.Itoa(i%4) }
+func lineLook(i int) string { return "kl" + strconv.Itoa(i%8) }
 
 // lineChart draws some lines over common axes. zero marks 0; a line is broken where a
 // figure is not finite. "" where there is nothing to draw.
