@@ -254,8 +254,8 @@ func TestRecodedScales(t *testing.T) {
 		case name + ".scale":
 			x.data[0], x.data[1], x.data[2] = 0, 0, 252 // 2⁻¹²⁷ twice, 2¹²⁵
 		case name + ".weight":
-			clear(x.data[:16])                                   // a block of zeros
-			copy(x.data[16:], bytes.Repeat([]byte{0x97}, 16))    // 6 and −0.5
+			clear(x.data[:16])                                  // a block of zeros
+			copy(x.data[16:], bytes.Repeat([]byte{0x97}, 16))   // 6 and −0.5
 			copy(x.data[32:48], bytes.Repeat([]byte{0x1f}, 16)) // −6 and 0.5
 		}
 	}
