@@ -60,10 +60,9 @@ func TestSignBias(t *testing.T) {
 		t.Errorf("scale %+v", k)
 	}
 	// Of the experts' three projections a cell shows the one farthest from 0.
-	row, col := pane.heat.cellOf(0)
 	pane.SetSize(20, 31)
 	pane.View()
-	row, col = pane.heat.cellOf(0)
+	row, col := pane.heat.cellOf(0)
 	if c := pane.heat.cells[row*len(pane.heat.layout.cols)+col]; math.Abs(c.value) < 0.003 {
 		t.Errorf("the first cell shows %v of −0.001, 0.002, −0.003 and more", c.value)
 	}

@@ -32,6 +32,7 @@ type tierArm struct {
 	hits, pairs, held, churn []int64
 
 	tierNow
+	at    int // windows that it is after
 	every int // windows between marks
 	marks []tierMark
 }
@@ -86,22 +87,41 @@ func newTierArm(setup *tier.Setup, budget int) *tierArm {
 // reset goes back to the state before the first window.
 func (a *tierArm) reset() {
 	n := a.layers * a.experts
+	a.at = 0
 	a.tierNow = tierNow{slices.Clone(a.start), make([]int32, n), make([]int32, n), make([]float32, n), 0}
 	for i := range a.score {
 		a.score[i] = float32(math.NaN())
 	}
 }
 
-// add takes in one more window.
+// add takes in one more window; catchUp moves experts.
 func (a *tierArm) add(w *tier.Window) {
 	n := len(a.windows)
-	if n > 0 && n%a.every == 0 && (len(a.marks) == 0 || a.marks[len(a.marks)-1].windows < n) {
-		a.mark(n)
-	}
 	a.windows = append(a.windows, w)
 	a.hits, a.pairs = append(a.hits, a.hits[n]+w.Hits), append(a.pairs, a.pairs[n]+w.Pairs)
 	a.held, a.churn = append(a.held, a.held[n]+int64(w.Held)), append(a.churn, a.churn[n]+int64(w.Promoted)+int64(w.Evicted))
-	a.move(n, w)
+}
+
+// catchUp brings the experts to the newest window, from where they are or from a mark
+// that is nearer.
+func (a *tierArm) catchUp() {
+	n := len(a.windows)
+	k := len(a.marks)
+	for k > 0 && a.marks[k-1].windows > n {
+		k--
+	}
+	switch {
+	case k > 0 && (a.at > n || a.at < a.marks[k-1].windows):
+		a.tierNow, a.at = a.marks[k-1].clone(), a.marks[k-1].windows
+	case a.at > n:
+		a.reset()
+	}
+	for ; a.at < n; a.at++ {
+		if a.at > 0 && a.at%a.every == 0 && (len(a.marks) == 0 || a.marks[len(a.marks)-1].windows < a.at) {
+			a.mark(a.at)
+		}
+		a.move(a.at, a.windows[a.at])
+	}
 }
 
 // move moves experts as window n says.
@@ -135,20 +155,6 @@ func (a *tierArm) mark(n int) {
 func (a *tierArm) back(n int) {
 	if n >= len(a.windows) {
 		return
-	}
-	k := len(a.marks)
-	for k > 0 && a.marks[k-1].windows > n {
-		k--
-	}
-	from := 0
-	if k == 0 {
-		a.reset()
-	} else {
-		from = a.marks[k-1].windows
-		a.tierNow = a.marks[k-1].clone()
-	}
-	for i := from; i < n; i++ {
-		a.move(i, a.windows[i])
 	}
 	a.windows = a.windows[:n]
 	a.hits, a.pairs, a.held, a.churn = a.hits[:n+1], a.pairs[:n+1], a.held[:n+1], a.churn[:n+1]
@@ -190,6 +196,9 @@ func (t *tierTrack) follow(run int, r *sessions.TierRun) {
 			t.arms[b].add(w)
 		}
 		t.budget = append(t.budget, b)
+	}
+	for _, a := range t.arms {
+		a.catchUp()
 	}
 	t.last, t.setup = nil, r.Setup
 	if n > 0 {

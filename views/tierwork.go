@@ -114,9 +114,6 @@ func (s *Scene) noteTier(b *sessions.Batch) {
 // many.
 func (s *Scene) freshWindows() int { return min(max(s.Tier.fresh, 1), 8) }
 
-// running says that the run of this process is the one with that index.
-func (w *TierWork) running(run int) bool { return w.Running && (w.Runs < 0 || w.Runs == run) }
-
 // runOff is why no run can be begun; "" where one can.
 func (w *TierWork) runOff() string {
 	if w.Off == "" && w.Running {
