@@ -11,6 +11,7 @@ import "fmt"
 //	        error to 2 %, the one with the largest sign bias Σ(q−w)/Σ|w|; where none
 //	        has, the one whose error is nearest to sym's
 //	mirror  its control: the values of asym with their signs turned
+//	book:…  the four values that the name has
 //
 // Of equals the first counts, by values ascending. The sign bias is that of the
 // record, which weighs nothing.

@@ -97,6 +97,10 @@ func (b *bookSums) choose(method string) Recoding {
 		r.Codebook = b.asym(sym)
 	case "mirror":
 		r.Codebook = mirrorBook(b.asym(sym))
+	default:
+		if named, err := NamedBook(method); err == nil {
+			r.Codebook = named
+		}
 	}
 	return r
 }

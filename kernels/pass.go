@@ -12,7 +12,7 @@ import (
 type Spec struct {
 	Format     string     // a name in the table of formats
 	Convention Convention // whose arithmetic; one that Conventions lists for the format
-	Method     string     // how codes and scales are chosen: one that Methods or Weighted lists for the format; "" is the first
+	Method     string     // how codes and scales are chosen: one that Methods or Weighted lists for the format, or that names a codebook; "" is the first
 	// Global is the stored second-level or tensor scale to use, where the format
 	// has one; 0 takes it from the matrix.
 	Global float32
@@ -46,7 +46,12 @@ func Methods(format string) []string {
 // in order; none for what cannot be made.
 func MultiplierLabels(format, method string) []string {
 	q, ok := quantizers[format]
-	if !ok || !slices.Contains(q.methods, method) && !slices.Contains(q.weighted, method) {
+	known := slices.Contains(q.methods, method) || slices.Contains(q.weighted, method)
+	if f, err := FormatByName(format); err == nil && f.Codebook && NamesBook(method) {
+		_, err := NamedBook(method)
+		known = err == nil
+	}
+	if !ok || !known {
 		return nil
 	}
 	if q.labels == nil {
@@ -164,7 +169,18 @@ func (spec *Spec) check() (quantizer, Format, error) {
 	if spec.Method == "" {
 		spec.Method = q.methods[0]
 	}
-	if known := slices.Concat(q.methods, q.weighted); !slices.Contains(known, spec.Method) {
+	if f.Codebook {
+		named, err := checkBookMethod(f.Name, spec.Method)
+		if err != nil {
+			return q, f, err
+		}
+		if named != 0 {
+			spec.Method = BookMethod(named)
+			if spec.Codebook != 0 && spec.Codebook != named {
+				return q, f, fmt.Errorf("%s: codebook %#04x, where %s is %#04x: %w", f.Name, spec.Codebook, spec.Method, named, ErrRange)
+			}
+		}
+	} else if known := slices.Concat(q.methods, q.weighted); !slices.Contains(known, spec.Method) {
 		return q, f, fmt.Errorf("%s: method %q: %w (known: %s)", spec.Format, spec.Method, ErrUnsupported, strings.Join(known, ", "))
 	}
 	if !slices.Contains(q.conventions, spec.Convention) {

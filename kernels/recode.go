@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -143,8 +142,8 @@ func (s Set) BeginRecoding(m FP4, method string, importance []float32) (*Recodin
 	if method == "" {
 		method = codebookMethods[0]
 	}
-	if !slices.Contains(codebookMethods, method) {
-		return nil, fmt.Errorf("recode: method %q: %w (known: %s)", method, ErrUnsupported, strings.Join(codebookMethods, ", "))
+	if _, err := checkBookMethod("recode", method); err != nil {
+		return nil, err
 	}
 	c := &RecodingSearch{m: m, f: f, method: method}
 	if importance != nil {

@@ -58,6 +58,9 @@ func (m *Model) composed(text string) (item, bool) {
 	if over, _, ok := strings.Cut(v.Name, "+gptq"); ok {
 		it.help = "GPTQ over the parameters that " + over + " chooses"
 	}
+	if v.NamesBook() && it.help == "" {
+		it.help = "two bits: the four values that the name has, in every matrix"
+	}
 	it.note = it.help
 	if f, _ := formatOfVariant(v.Name); f.Bits > 0 {
 		it.note = bitsText(f.BitsPerWeight()) + "  " + it.note

@@ -25,7 +25,7 @@ const CodesMissing = "codes-missing"
 func (r *run) calibrated(st statement, jobs []*job) found {
 	v, from := st.variant, st.from
 	f := found{spec: kernels.Spec{Format: v.Scheme, Method: kernels.Methods(v.Scheme)[0]}, variant: v.Name, calibrated: true}
-	if slices.Contains(kernels.Methods(v.Scheme), v.Spec.Method) { // it may have a rule of its own for second-level scales
+	if slices.Contains(kernels.Methods(v.Scheme), v.Spec.Method) || v.NamesBook() { // it may have a rule of its own for second-level scales
 		f.spec.Method = v.Spec.Method
 	}
 	first := true

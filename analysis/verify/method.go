@@ -64,10 +64,13 @@ func (r *run) method(ctx context.Context) error {
 	}
 	for _, k := range families {
 		jobs := spread(samples[k], sampleModules)
-		specs := r.candidates(jobs[0].module)
 		st, stated := said[k]
 		if !stated && !r.mixture() && named.variant.Name != "" && fits(named.variant.Scheme, jobs[0].module) {
 			st, stated = named, true
+		}
+		specs := r.candidates(jobs[0].module)
+		if st.variant.NamesBook() { // no list has these
+			specs = byMethod(specs, st.variant)
 		}
 		if stated && st.variant.Calibrated() {
 			f := r.calibrated(st, jobs)
@@ -225,6 +228,17 @@ func (r *run) candidates(m *layout.Module) []kernels.Spec {
 					out = append(out, kernels.Spec{Format: f, Convention: c, Method: name})
 				}
 			}
+		}
+	}
+	return out
+}
+
+// byMethod are specs of a variant's format, each once, with its method.
+func byMethod(specs []kernels.Spec, v method.Variant) []kernels.Spec {
+	var out []kernels.Spec
+	for _, s := range specs {
+		if s.Method = v.Spec.Method; s.Format == v.Scheme && !slices.Contains(out, s) {
+			out = append(out, s)
 		}
 	}
 	return out

@@ -11,6 +11,10 @@ import (
 // chunks, kernels.Set.BeginCodebook in a reading of its own.
 func (v Variant) NeedsMatrix() bool { return whole(v.Scheme) }
 
+// NamesBook says whether the variant names its four values, code2+book:A:B:C:D, and
+// chooses none.
+func (v Variant) NamesBook() bool { return kernels.NamesBook(v.Spec.Method) }
+
 // Prepared is the spec that one matrix is quantized with: the variant's own, with
 // what is chosen once a matrix. amax is what kernels.Set.Begin wants. importance
 // has a number for each column where v.Importance says so and is nil elsewhere;

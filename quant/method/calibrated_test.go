@@ -36,6 +36,7 @@ func TestParseCalibrated(t *testing.T) {
 		{"code2+act+gptq+imatrix+sym", "code2+sym+imatrix+gptq+act", "code2+sym", "sym imatrix gptq act", true, true, true, 1},
 		{"code2+imatrix+gptq+l2", "code2+imatrix+gptq", "code2", "l2 imatrix gptq", true, true, false, 1},
 		{"code2+imatrix+sym", "code2+sym+imatrix", "code2+sym", "sym imatrix", true, false, false, 1},
+		{"code2+act+book:6:-6:1:-1+gptq", "code2+book:-6:-1:1:6+gptq+act", "code2+book:-6:-1:1:6", "book:-6:-1:1:6 gptq act", false, true, true, 1},
 		{"mxfp4+gptq", "mxfp4+gptq", "mxfp4", "rtn gptq", false, true, false, 1},
 	} {
 		v, err := Parse(c.name)
@@ -74,7 +75,7 @@ func TestNamesAreCanonical(t *testing.T) {
 	known := Known()
 	rapid.Check(t, func(t *rapid.T) {
 		scheme := rapid.SampledFrom(schemes).Draw(t, "scheme")
-		names := rapid.SliceOfDistinct(rapid.SampledFrom(append(methodsFor(scheme), "mse", imatrix, gptq, act)), rapid.ID).Draw(t, "methods")
+		names := rapid.SliceOfDistinct(rapid.SampledFrom(append(methodsFor(scheme), "mse", imatrix, gptq, act, "book:6:1:-6:-1")), rapid.ID).Draw(t, "methods")
 		v, err := Parse(strings.Join(append([]string{scheme}, names...), "+"))
 		if err != nil {
 			for _, e := range []error{ErrUnknown, ErrNotFor, ErrIncomplete, ErrConflict} {
@@ -94,7 +95,7 @@ func TestNamesAreCanonical(t *testing.T) {
 			t.Fatalf("backwards: %v: %s", err, cmp.Diff(v, again))
 		}
 		at := func(name string) bool { return slices.ContainsFunc(known, func(h Help) bool { return h.Name == name }) }
-		if !at(v.Baseline().Name) {
+		if b := v.Baseline(); !at(b.Name) && !b.NamesBook() {
 			t.Fatalf("the baseline %s is not offered", v.Baseline().Name)
 		}
 	})

@@ -31,7 +31,7 @@ var descriptions = map[string]string{
 	"nvfp4+sweep":   "of all 126 block scales the one with the least squared error: the optimum, and slow",
 	"nvfp4+4over6":  "the largest magnitude goes to 6 or to 4, whichever has less error",
 	"nvfp4+imatrix": "of all 126 block scales the one with the least error weighed by the inputs' second moments",
-	"code2":         "two bits: the four of NVFP4's code values that have the least squared error in the tensor",
+	"code2":         "two bits: the four of NVFP4's code values that have the least squared error in the tensor; +book:-4:-1:1:4 names four",
 	"code2-mxfp4":   "the same with MXFP4's scales: 2.25 bits",
 	"mxfp4+imatrix": "the power of two with the least error weighed by the inputs' second moments",
 }
@@ -50,7 +50,8 @@ const (
 
 // Known lists the variants that can be had, with a line on each: every scheme
 // with all that choose its parameters, then imatrix with codebooks that are no
-// controls and gptq once a scheme, though they go with each of them.
+// controls and gptq once a scheme, though they go with each of them. Codebooks that
+// are named, book:A:B:C:D, are too many to list: the line of code2 tells of them.
 func Known() []Help {
 	var help []Help
 	for _, scheme := range schemes {
@@ -104,6 +105,9 @@ func knownNames() string {
 		}
 		text.WriteString(scheme)
 		if more := choosers(scheme)[1:]; len(more) > 0 {
+			if whole(scheme) {
+				more = append(more, bookUsage)
+			}
 			text.WriteString("[+" + strings.Join(more, "|+") + "]")
 		}
 		if whole(scheme) {

@@ -38,7 +38,8 @@ func choosers(scheme string) []string {
 func chooser(scheme string) string { return kernels.Methods(scheme)[0] }
 
 // Parse reads a variant name, scheme+method+method, its methods in any order.
-// Errors wrap one of this package's and name the variant and what is known. The
+// Errors wrap one of this package's, or kernels.ErrRange where four values are no
+// codebook, and name the variant and what is known. The
 // convention is the format's first.
 func Parse(name string) (Variant, error) {
 	scheme, methods, composed := strings.Cut(name, "+")
@@ -90,7 +91,12 @@ func (v *Variant) parse(names []string) error {
 		if slices.Contains(names[:i], n) {
 			return fmt.Errorf("method %q: %w", n, ErrDuplicate)
 		}
-		chooses := slices.Contains(known, n)
+		if book, ok, err := v.book(n); err != nil {
+			return err
+		} else if ok {
+			n = book
+		}
+		chooses := slices.Contains(known, n) || kernels.NamesBook(n)
 		switch {
 		case chooses && v.Spec.Method != "":
 			return fmt.Errorf("%w: %s and %s both choose %s", ErrConflict, v.Spec.Method, n, chosenBy(v.Scheme))
@@ -109,10 +115,29 @@ func (v *Variant) parse(names []string) error {
 			return fmt.Errorf("method %q: %w (known for %s: %s)", n, ErrUnknown, v.Scheme, strings.Join(methodsFor(v.Scheme), ", "))
 		}
 	}
+	if v.Importance && v.NamesBook() {
+		return fmt.Errorf("%w: %s names the codebook, which leaves %s nothing to weigh", ErrConflict, v.Spec.Method, imatrix)
+	}
 	if v.ActOrder && !v.GPTQ {
 		return fmt.Errorf("method %q %w gptq, whose columns it orders: %s+gptq+act", act, ErrIncomplete, v.Scheme)
 	}
 	return nil
+}
+
+// book takes in a method that names a codebook, and gives its canonical name: values
+// ascend.
+func (v *Variant) book(name string) (canonical string, is bool, err error) {
+	switch {
+	case !kernels.NamesBook(name):
+		return "", false, nil
+	case !whole(v.Scheme):
+		return "", true, fmt.Errorf("method %q %w %s, which has no codebook (known for %s: %s)", name, ErrNotFor, v.Scheme, v.Scheme, strings.Join(methodsFor(v.Scheme), ", "))
+	}
+	mask, err := kernels.NamedBook(name)
+	if err != nil {
+		return "", true, err
+	}
+	return kernels.BookMethod(mask), true, nil
 }
 
 // movesErrors says whether GPTQ has this scheme's grid.
@@ -132,13 +157,16 @@ func refusal(method string) string {
 func methodsFor(scheme string) []string {
 	names := choosers(scheme)
 	if whole(scheme) {
-		names = append(names, imatrix)
+		names = append(names, bookUsage, imatrix)
 	}
 	if movesErrors(scheme) {
 		names = append(names, gptq, act)
 	}
 	return names
 }
+
+// bookUsage stands for the methods that name four values where methods are listed.
+const bookUsage = "book:A:B:C:D"
 
 // whole says whether something is chosen once a matrix, from all of it: the four
 // values of a codebook.

@@ -39,6 +39,8 @@ func TestParse(t *testing.T) {
 		{"code2+sym", "code2+sym", "code2", "sym", 2.5, 1, kernels.ModelOpt},
 		{"code2+mirror", "code2+mirror", "code2", "mirror", 2.5, 1, kernels.ModelOpt},
 		{"code2-mxfp4+asym", "code2-mxfp4+asym", "code2-mxfp4", "asym", 2.25, 1, kernels.CT32},
+		{"code2+book:4:1.5:-1:-4", "code2+book:-4:-1:1.5:4", "code2", "book:-4:-1:1.5:4", 2.5, 1, kernels.ModelOpt},
+		{"code2-mxfp4+book:0:0.5:-0.5:6", "code2-mxfp4+book:-0.5:0:0.5:6", "code2-mxfp4", "book:-0.5:0:0.5:6", 2.25, 1, kernels.CT32},
 		{"int4-channel", "int4-channel", "int4-channel", "rtn", 4, 1, kernels.Own},
 	} {
 		v, err := Parse(c.name)
@@ -54,6 +56,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
+	const bookValues = "(known: -6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6)"
 	const variants = "nvfp4[+mse|+mse_ge1|+sweep|+4over6|+imatrix], mxfp4[+imatrix], int4-g128[+range|+imatrix], int4-g128-sym[+range|+imatrix], fp8, fp8-channel, fp8-block128, int4-g64"
 	for _, c := range []struct {
 		name    string
@@ -72,9 +75,22 @@ func TestParseRefuses(t *testing.T) {
 		{"fp8-block128+imatrix", ErrNotFor, []string{`"imatrix" is not for fp8-block128`, "nothing to weigh"}},
 		{"code2+act", ErrIncomplete, []string{`"act" needs gptq`, "code2+gptq+act"}},
 		{"code2+l2+sym", ErrConflict, []string{"l2 and sym both choose the codebook"}},
-		{"code2+rtn", ErrUnknown, []string{"known for code2: l2, sym, asym, mirror, imatrix, gptq, act)"}},
+		{"code2+rtn", ErrUnknown, []string{"known for code2: l2, sym, asym, mirror, book:A:B:C:D, imatrix, gptq, act)"}},
 		{"code2-mxfp4+asym+mirror", ErrConflict, []string{"asym and mirror both choose the codebook"}},
-		{"code2-mxfp4+range", ErrUnknown, []string{"known for code2-mxfp4: l2, sym, asym, mirror, imatrix, gptq, act)"}},
+		{"code2-mxfp4+range", ErrUnknown, []string{"known for code2-mxfp4: l2, sym, asym, mirror, book:A:B:C:D, imatrix, gptq, act)"}},
+		{"nvfp4+book:-4:-1:1:4", ErrNotFor, []string{"is not for nvfp4, which has no codebook (known for nvfp4: rtn, mse"}},
+		{"code2+book:1:2:3", kernels.ErrRange, []string{"3 values: want 4 that differ", bookValues}},
+		{"code2+book:1:2:3:4:6", kernels.ErrRange, []string{"5 values: want 4 that differ", bookValues}},
+		{"code2+book:1:2:3:1", kernels.ErrRange, []string{"1 is there twice", bookValues}},
+		{"code2+book:-4:-1:.5:4", kernels.ErrRange, []string{`".5" is no value of a codebook`, bookValues}},
+		{"code2+book:-4:-0:1:4", kernels.ErrRange, []string{`"-0" is no value of a codebook`, bookValues}},
+		{"code2+book:-4:1.50:2:5", kernels.ErrRange, []string{`"1.50"`}},
+		{"code2+book:", kernels.ErrRange, []string{`"" is no value`, bookValues}},
+		{"code2+book", ErrUnknown, []string{"book:A:B:C:D"}},
+		{"code2+sym+book:-4:-1:1:4", ErrConflict, []string{"sym and book:-4:-1:1:4 both choose the codebook"}},
+		{"code2+book:-4:-1:1:4+book:4:-4:1:-1", ErrConflict, []string{"both choose the codebook"}},
+		{"code2+imatrix+book:-4:-1:1:4", ErrConflict, []string{"nothing to weigh"}},
+		{"code2-mxfp4+book:-4:-1:1:4+imatrix+gptq", ErrConflict, []string{"nothing to weigh"}},
 		{"int4-g128+act", ErrIncomplete, []string{`"act" needs gptq`, "int4-g128+gptq+act"}},
 		{"nvfp4+act+mse", ErrIncomplete, []string{"nvfp4+gptq+act"}},
 		{"nvfp4+mse+imatrix", ErrConflict, []string{"mse and imatrix"}},
