@@ -197,6 +197,26 @@ func (c *CodebookSearch) Best() Recoding {
 	return c.sums.choose(c.method)
 }
 
+// BookWorth is what a codebook would be worth.
+type BookWorth struct {
+	Codebook uint16
+	Error    float64 // Σ f·(w−q)², with f the importance or 1
+	Sum      float64 // Σ q, which less Σ w is Bias.SumErr
+}
+
+// Worths are those of all 1,365 codebooks, in the order of their values: what a choice
+// compares.
+func (c *CodebookSearch) Worths() []BookWorth {
+	if c == nil {
+		return nil
+	}
+	var out []BookWorth
+	c.sums.each(func(t bookTrial) {
+		out = append(out, BookWorth{t.mask, max(0, c.sums.whole+t.error), t.bias})
+	})
+	return out
+}
+
 // stepsOf are the steps of a format of E2M1 codes by the byte of a block's scale.
 func stepsOf(format string, global float32, conv Convention) *[256]float32 {
 	t := new([256]float32)

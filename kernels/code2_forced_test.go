@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -73,6 +74,45 @@ func TestForcedCodebook(t *testing.T) {
 		spec.Codebook = mirrorBook(want)
 		if _, err := Best().Begin(spec, m.Element, m.Rows, m.Cols, amax); !errors.Is(err, ErrRange) || !strings.Contains(err.Error(), "book:-6:-1.5:0.5:3") {
 			t.Errorf("%s with another mask: %v", what, err)
+		}
+	}
+}
+
+// What all codebooks would be worth is what passes with them are.
+func TestBookWorths(t *testing.T) {
+	for i, specs := range fp4Specs() {
+		m := heavyTailed(2, 70, uint64(60+i))
+		amax, err := Best().AbsMax(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Best().BeginCodebook(specs[1], m.Element, m.Cols, amax, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Rows(m.Data); err != nil {
+			t.Fatal(err)
+		}
+		worths, masks := c.Worths(), allBooks()
+		if len(worths) != len(masks) {
+			t.Fatalf("%d of %d codebooks", len(worths), len(masks))
+		}
+		w := make([]float32, m.Rows*m.Cols)
+		if err := DecodeFloats(w, m.Element, m.Data); err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for _, x := range w {
+			sum += float64(x)
+		}
+		for k := 0; k < len(worths); k += 97 {
+			spec := specs[1]
+			spec.Method = BookMethod(worths[k].Codebook)
+			b, _ := quantizeBook(t, Best(), m, spec, nil, 0)
+			x := b.tap.Bias
+			if e := b.tap.SumE2; !close64(worths[k].Error, e, 1e-5) || math.Abs(worths[k].Sum-sum-x.SumErr) > 1e-5*x.SumAbsW {
+				t.Errorf("%s/%v, %s: %+v, want %v and %v", spec.Format, spec.Convention, spec.Method, worths[k], e, x.SumErr+sum)
+			}
 		}
 	}
 }
