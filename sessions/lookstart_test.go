@@ -291,10 +291,20 @@ func TestLooksTakeTurns(t *testing.T) {
 // a control behind it.
 func TestTierMapNames(t *testing.T) {
 	path := lookSession(t)
-	if err := tierOn(t, openFeed(t, path), newFakeLooks()); err != nil {
+	feed := openFeed(t, path)
+	f := newFakeLooks()
+	r := f.tierRequest(feed)
+	feed.(*savedFeed).looks.tier = func(ctx context.Context, s *tier.Setup, tr *tier.Trace, o tier.Options, sink tier.Sink) (*tier.End, error) {
+		end, err := f.tier(ctx, s, tr, o, sink)
+		if err == nil {
+			end.Results[0].Map.HotBytes = 160 // another than the first run's
+		}
+		return end, err
+	}
+	if err := feed.(Tierer).Tier(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	f := newFakeLooks()
+	f = newFakeLooks()
 	f.stop, f.then = 3, func(context.Context) error { return errors.New("enough") }
 	_ = tierOn(t, openFeed(t, path), f) // the newest has no maps
 	st := openState(t, path)
@@ -318,6 +328,9 @@ func TestTierMapNames(t *testing.T) {
 		m, err := tier.ParseMap(name, []byte(text))
 		if err != nil || m.How != how || !strings.Contains(name, m.Budget.Label) {
 			t.Errorf("%q: %+v, %v", name, m, err)
+		}
+		if newer := name == "25%" || name == "1/25%"; err == nil && (m.HotBytes == 160) != newer {
+			t.Errorf("%q is a map of another run", name)
 		}
 	}
 	want := "25% 25%#random 25%#coldest 50% 50%#random 50%#coldest 0/25% 0/25%#random 0/25%#coldest 0/50% 0/50%#random 0/50%#coldest"
