@@ -201,6 +201,7 @@ func (c *CodebookSearch) Best() Recoding {
 type BookWorth struct {
 	Codebook uint16
 	Error    float64 // Σ f·(w−q)², with f the importance or 1
+	Dot      float64 // Σ f·q·w
 	Sum      float64 // Σ q, which less Σ w is Bias.SumErr
 }
 
@@ -212,7 +213,7 @@ func (c *CodebookSearch) Worths() []BookWorth {
 	}
 	var out []BookWorth
 	c.sums.each(func(t bookTrial) {
-		out = append(out, BookWorth{t.mask, max(0, c.sums.whole+t.error), t.bias})
+		out = append(out, BookWorth{t.mask, max(0, c.sums.whole+t.error), t.dot, t.bias})
 	})
 	return out
 }

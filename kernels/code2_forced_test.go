@@ -110,8 +110,8 @@ func TestBookWorths(t *testing.T) {
 			spec.Method = BookMethod(worths[k].Codebook)
 			b, _ := quantizeBook(t, Best(), m, spec, nil, 0)
 			x := b.tap.Bias
-			if e := b.tap.SumE2; !close64(worths[k].Error, e, 1e-5) || math.Abs(worths[k].Sum-sum-x.SumErr) > 1e-5*x.SumAbsW {
-				t.Errorf("%s/%v, %s: %+v, want %v and %v", spec.Format, spec.Convention, spec.Method, worths[k], e, x.SumErr+sum)
+			if e := b.tap.SumE2; !close64(worths[k].Error, e, 1e-5) || math.Abs(worths[k].Sum-sum-x.SumErr) > 1e-5*x.SumAbsW || !close64(worths[k].Dot, b.tap.SumWQ, 1e-5) {
+				t.Errorf("%s/%v, %s: %+v, want %v, %v and %v", spec.Format, spec.Convention, spec.Method, worths[k], e, b.tap.SumWQ, x.SumErr+sum)
 			}
 		}
 	}

@@ -25,6 +25,7 @@ func (b *bookSums) add(cell int, w, step, f float64) {
 type bookTrial struct {
 	mask        uint16
 	error, bias float64 // Σ f·(w−q)², Σ(q−w)
+	dot         float64 // Σ f·q·w
 	symmetric   bool
 }
 
@@ -49,24 +50,25 @@ func (b *bookSums) each(f func(t bookTrial)) {
 		first[cell+1] = first[cell] + b.first[cell]
 		steps[cell+1] = steps[cell] + b.steps[cell]
 	}
-	part := func(i, from, to int) (error, bias float64) {
-		return float64(v[i]*v[i]*(square[to]-square[from])) - float64(2*v[i]*(first[to]-first[from])), float64(v[i] * (steps[to] - steps[from]))
+	part := func(i, from, to int) (error, bias, dot float64) {
+		dot = float64(v[i] * (first[to] - first[from]))
+		return float64(v[i]*v[i]*(square[to]-square[from])) - 2*dot, float64(v[i] * (steps[to] - steps[from])), dot
 	}
 	for i := range 15 {
 		for k := i + 1; k < 15; k++ {
 			ik := between[i][k]
-			e1, b1 := part(i, 0, ik)
+			e1, b1, d1 := part(i, 0, ik)
 			for l := k + 1; l < 15; l++ {
 				kl := between[k][l]
-				e2, b2 := part(k, ik, kl)
-				e2, b2 = e1+e2, b1+b2
+				e2, b2, d2 := part(k, ik, kl)
+				e2, b2, d2 = e1+e2, b1+b2, d1+d2
 				for n := l + 1; n < 15; n++ {
 					ln := between[l][n]
-					e3, b3 := part(l, kl, ln)
-					e4, b4 := part(n, ln, bookCells)
+					e3, b3, d3 := part(l, kl, ln)
+					e4, b4, d4 := part(n, ln, bookCells)
 					f(bookTrial{
 						mask:  1<<e2m1Ascending[i] | 1<<e2m1Ascending[k] | 1<<e2m1Ascending[l] | 1<<e2m1Ascending[n],
-						error: e2 + e3 + e4, bias: b2 + b3 + b4, symmetric: i+n == 14 && k+l == 14,
+						error: e2 + e3 + e4, bias: b2 + b3 + b4, dot: d2 + d3 + d4, symmetric: i+n == 14 && k+l == 14,
 					})
 				}
 			}
