@@ -63,7 +63,9 @@ func (r *run) specOf(m *layout.Module) (spec kernels.Spec, note string) {
 	}
 	c, err := kernels.ConventionByName(receipt.Convention)
 	same := err == nil && (c == kernels.CT || c == kernels.CT32) == divides(m)
-	if !same || !slices.Contains(kernels.Methods(spec.Format), receipt.Method) {
+	_, ofBooks := kernels.CodebookBase(spec.Format)
+	known := slices.Contains(kernels.Methods(spec.Format), receipt.Method) || ofBooks && kernels.NamesBook(receipt.Method)
+	if !same || !known {
 		return spec, fmt.Sprintf("%s by %s cannot be made again, so that requantization is by %s", receipt.Variant, receipt.Convention, spec.Method)
 	}
 	spec.Convention, spec.Method = c, receipt.Method
