@@ -200,6 +200,13 @@ func (r *GatesRequest) openSuite(ref *candidate.Candidate) (*suite.Suite, error)
 	return &s, nil
 }
 
+// CheckProbes is an error where patterns name no probe of a suite, as --probe reads
+// them.
+func CheckProbes(s *suite.Suite, patterns string) error {
+	_, err := chosenProbes(s, patterns)
+	return err
+}
+
 // chosenProbes are those of a suite that patterns name: GLOB or re:REGEXP, by
 // commas; "" names all. A star stands for a / too, so that sums* has sums and
 // sums/sampled. A pattern that names none is an error.

@@ -41,18 +41,25 @@ func parseZipf(text string) (z zipf, err error) {
 	}
 	for _, p := range parts[2:] {
 		key, value, _ := strings.Cut(p, "=")
-		n, err := strconv.ParseUint(value, 10, 31)
-		switch {
-		case err != nil:
-			return refuse(fmt.Sprintf("%q is no number", p))
-		case key == "drift" && n > 0:
-			z.drift = int(n)
-		case key == "seed":
-			z.seed = n
-		case key == "tokens" && n > 0:
-			z.tokens = int(n)
+		least := 1
+		switch key {
+		case "drift", "tokens":
+		case "seed":
+			least = 0
 		default:
 			return refuse(fmt.Sprintf("%q is not known", p))
+		}
+		n, err := strconv.ParseUint(value, 10, 31)
+		if err != nil || n < uint64(least) {
+			return refuse(fmt.Sprintf("%q: a whole number from %d is wanted", p, least))
+		}
+		switch key {
+		case "drift":
+			z.drift = int(n)
+		case "seed":
+			z.seed = n
+		default:
+			z.tokens = int(n)
 		}
 	}
 	return z, nil

@@ -77,15 +77,15 @@ func acceptanceDocs(rep *gates.Report) []gatesAcceptance {
 
 // acceptanceLines are a table of acceptance, and what cannot be told of it. Every arm has
 // a row: one of which nothing is known says so.
-func (d *gatesDocument) acceptanceLines(t *textReport) {
-	for i := 0; i < len(d.Acceptance); {
-		first := &d.Acceptance[i]
+func acceptanceLines(t *textReport, list []gatesAcceptance) {
+	for i := 0; i < len(list); {
+		first := &list[i]
 		t.line("")
 		t.line("%s: acceptance of drafts, %s greedy tokens an arm, 95 %% intervals over prompts and stretches of %d tokens", views.Clean(first.Probe), thousands(int64(first.Wanted)), first.block())
 		var rows [][]string
 		var loud []string
-		for ; i < len(d.Acceptance) && d.Acceptance[i].Probe == first.Probe; i++ {
-			x := &d.Acceptance[i]
+		for ; i < len(list) && list[i].Probe == first.Probe; i++ {
+			x := &list[i]
 			rows = append(rows, x.row())
 			switch x.Verdict {
 			case gates.AcceptanceUnknown, gates.AcceptanceShort, gates.AcceptanceOtherK, gates.AcceptanceNoisy:

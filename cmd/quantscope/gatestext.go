@@ -26,7 +26,7 @@ func printGates(w io.Writer, rep *gates.Report, d *gatesDocument) error {
 	d.checkLines(t)
 	t.line("")
 	d.table(t, rep)
-	d.acceptanceLines(t)
+	acceptanceLines(t, d.Acceptance)
 	d.pairLines(t, rep)
 	d.corpusLines(t)
 	d.failingLines(t)

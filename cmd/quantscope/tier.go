@@ -30,6 +30,7 @@ type tierFlags struct {
 	decay, hysteresis                                  float64
 	seed                                               uint64
 	perLayer, kl, noControls, force, json              bool
+	draftsSaid                                         bool // --speculate was given
 	reading                                            readingFlags
 }
 
@@ -55,6 +56,7 @@ replay. The maps are JSON (--out), and tier:FILE is a candidate everywhere.`,
   quantscope measure demo --candidate code2+sym --candidate tier:maps/25%.json`,
 		Args: exactly(1, "tier takes one checkpoint: a folder, a file or demo"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.draftsSaid = cmd.Flags().Changed("speculate")
 			return runTier(cmd.Context(), std, args[0], f)
 		},
 	}
@@ -79,7 +81,7 @@ replay. The maps are JSON (--out), and tier:FILE is a candidate everywhere.`,
 	fl.IntVar(&f.klChunks, "kl-chunks", 0, "at most so many chunks of each --corpus (0: all)")
 	fl.StringVar(&f.suite, "suite", "", "suite of probes to ask the maps, all hot and all cold: twobit, demo, quick, default or a YAML file (default: none)")
 	fl.StringArrayVar(&f.probes, "probe", nil, "only probes with these IDs: GLOB or re:REGEXP, separated by commas or named again")
-	fl.IntVar(&f.speculate, "speculate", 0, "tokens that are drafted a step while probes are asked")
+	fl.IntVar(&f.speculate, "speculate", 0, "tokens that are drafted a step while probes are asked (where it is not said and the suite measures acceptance: 1 where the model has a multi-token-prediction layer)")
 	fl.BoolVar(&f.noControls, "no-controls", false, "do not measure maps of as many bytes that chance or the opposite order chose")
 	fl.IntVar(&f.chunk, "chunk", 0, "tokens of a chunk of a text (512)")
 	fl.IntVar(&f.chunks, "chunks", 0, "at most so many chunks of each --workload (0: all)")
@@ -113,7 +115,7 @@ func (f *tierFlags) request(checkpoint string) (sessions.TierRequest, error) {
 		return r, usage(fmt.Errorf("--trace %d: want %d (windows) or %d (moves too)", f.trace, tier.TraceWindows, tier.TraceMoves))
 	case !f.kl && (len(f.corpora) > 0 || f.klChunks > 0):
 		return r, usage(errors.New("--corpus and --kl-chunks go with --kl"))
-	case f.suite == "" && (len(f.probes) > 0 || f.speculate > 0):
+	case f.suite == "" && (len(f.probes) > 0 || f.draftsSaid):
 		return r, usage(errors.New("--probe and --speculate go with --suite"))
 	case f.noControls && !measured:
 		return r, usage(errors.New("--no-controls goes with --kl or --suite"))
@@ -169,6 +171,9 @@ func runTier(ctx context.Context, std streams, checkpoint string, f tierFlags) e
 		if err := present(checkpoint); err != nil {
 			return err
 		}
+	}
+	if err := f.ahead(); err != nil {
+		return err
 	}
 	if f.record != "" {
 		if err := writable(f.record, false, append(f.workload, f.session, checkpoint)...); err != nil {
@@ -230,7 +235,7 @@ func (f *tierFlags) writeMaps(run *tierRun) error {
 	}
 	names, maps := run.end.Labels()
 	for _, n := range names { // nothing is written where one cannot be
-		path := filepath.Join(f.out, strings.ReplaceAll(n, "#", "-")+".json")
+		path := f.mapFile(n)
 		if err := writable(path, f.force, run.session, f.record); err != nil {
 			return err
 		}
@@ -320,7 +325,7 @@ func (f *tierFlags) ask(ctx context.Context, std streams, checkpoint string, run
 	}
 	g := gatesFlags{
 		candidates: f.arms(run, false), suite: f.suite, probes: f.probes, session: run.session, mem: f.mem, threads: f.threads,
-		activations: f.activations, reading: f.reading, speculate: f.speculate, chunks: 1, top: 1, timeout: 5 * time.Minute, failOn: []string{"none"},
+		activations: f.activations, reading: f.reading, speculate: f.speculate, draftsSaid: f.draftsSaid, chunks: 1, top: 1, timeout: 5 * time.Minute, failOn: []string{"none"},
 	}
 	r, err := g.request(checkpoint)
 	if err != nil {

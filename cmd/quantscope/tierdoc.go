@@ -11,17 +11,18 @@ import (
 
 // tierDocument is the --json output of tier.
 type tierDocument struct {
-	Session  string         `json:"session"`
-	Setup    *tier.Setup    `json:"setup"`
-	Budgets  []tierBudget   `json:"budgets"`
-	Curve    *tier.Curve    `json:"curve"`
-	Verdict  string         `json:"verdict"`
-	Arms     []tierMeasured `json:"arms"`     // all cold and all hot, where they were measured or asked
-	Ends     []tierEnd      `json:"ends"`     // whether no budget is all cold, and a whole one all hot
-	KL       *tierKL        `json:"kl"`       // on what it was measured
-	Suite    *tierSuite     `json:"suite"`    // what was asked
-	Problems []string       `json:"problems"` // what makes the exit code 1
-	maps     map[string]string
+	Session    string            `json:"session"`
+	Setup      *tier.Setup       `json:"setup"`
+	Budgets    []tierBudget      `json:"budgets"`
+	Curve      *tier.Curve       `json:"curve"`
+	Verdict    string            `json:"verdict"`
+	Arms       []tierMeasured    `json:"arms"`       // all cold and all hot, where they were measured or asked
+	Ends       []tierEnd         `json:"ends"`       // whether no budget is all cold, and a whole one all hot
+	KL         *tierKL           `json:"kl"`         // on what it was measured
+	Suite      *tierSuite        `json:"suite"`      // what was asked
+	Acceptance []gatesAcceptance `json:"acceptance"` // of drafts, by probe and arm, where the suite measures it
+	Problems   []string          `json:"problems"`   // what makes the exit code 1
+	maps       map[string]string
 }
 
 // tierBudget is a run at one budget, and what its map does.
@@ -102,7 +103,7 @@ type tierSuite struct {
 func tierOf(run *tierRun) *tierDocument {
 	d := &tierDocument{
 		Session: run.session, Setup: run.setup, Curve: run.end.Curve, Verdict: run.end.Verdict,
-		Budgets: []tierBudget{}, Arms: []tierMeasured{}, Ends: []tierEnd{}, Problems: []string{}, maps: run.maps,
+		Budgets: []tierBudget{}, Arms: []tierMeasured{}, Ends: []tierEnd{}, Problems: []string{}, Acceptance: []gatesAcceptance{}, maps: run.maps,
 	}
 	d.measuredOn(run)
 	for _, r := range run.end.Results {
@@ -143,6 +144,7 @@ func (d *tierDocument) measuredOn(run *tierRun) {
 		}
 	}
 	if run.gates != nil {
+		d.Acceptance = acceptanceDocs(run.gates)
 		s := run.gates.Setup
 		d.Suite = &tierSuite{Suite: s.Suite, SHA256: s.SHA256, Placebo: -1}
 		for i := range s.Arms {

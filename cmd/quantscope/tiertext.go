@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"quantscope/sessions"
@@ -119,15 +120,19 @@ func (d *tierDocument) does(t *textReport) {
 		header = append(header, ">b/w", ">KL mean", ">± se", ">p99", ">top-1")
 	}
 	var probes []string
+	most := 0
 	all := append([]tierMeasured{}, d.Arms...)
 	for i := range d.Budgets {
 		all = append(all, d.Budgets[i].tierMeasured)
 	}
 	for _, m := range all {
-		if len(m.Probes) > len(probes) {
+		if len(m.Probes) > most {
+			most = len(m.Probes)
 			probes = nil
 			for _, p := range m.Probes {
-				probes = append(probes, p.Probe)
+				if !d.rated(p.Probe) {
+					probes = append(probes, p.Probe)
+				}
 			}
 		}
 	}
@@ -140,9 +145,9 @@ func (d *tierDocument) does(t *textReport) {
 		if d.KL != nil {
 			out = append(out, orBlank(m.BitsPerWeight, "%.2f"), orBlank(m.KLMean, "%.4f"), orBlank(m.KLStderr, "%.4f"), orBlank(m.KLP99, "%.3f"), orBlank(m.Top1, "%.3f"))
 		}
-		for i := range probes {
+		for _, p := range probes {
 			cell := ""
-			if i < len(m.Probes) {
+			if i := slices.IndexFunc(m.Probes, func(q tierProbe) bool { return q.Probe == p }); i >= 0 {
 				cell = fmt.Sprintf("%d/%d", m.Probes[i].Passed, m.Probes[i].Passes)
 			}
 			out = append(out, cell)
@@ -169,6 +174,12 @@ func (d *tierDocument) does(t *textReport) {
 		}
 	}
 	t.table(header, rows)
+	acceptanceLines(t, d.Acceptance)
+}
+
+// rated says whether a probe measures acceptance: rates say it, not answers that passed.
+func (d *tierDocument) rated(probe string) bool {
+	return slices.ContainsFunc(d.Acceptance, func(a gatesAcceptance) bool { return a.Probe == probe })
 }
 
 func orBlank(f *sessions.Figure, format string) string {
