@@ -207,7 +207,9 @@ func TestTwoBitsConfig(t *testing.T) {
 	for _, c := range []struct{ config, word string }{
 		{twoConfig("code2-mxfp4", 32), "group_size 32"},
 		{strings.Replace(twoConfig("code2", 16), `"bits":2`, `"bits":4`, 1), "num_bits 4"},
-		{strings.Replace(twoConfig("code2", 16), `"format":"code2"`, `"format":"int4-g32"`, 1), "type int"},
+		{strings.Replace(twoConfig("code2", 16), `"format":"code2"`, `"format":"int4-g32"`, 1), "type int, format int4-g32"},
+		{twoConfig("code2-mxfp4", 16), "says format code2-mxfp4"},
+		{strings.Replace(twoConfig("code2", 16), `"format":"code2"`, `"format":"code3"`, 1), "format code3"},
 	} {
 		_, l := openPath(t, write(t, c.config, twoParts(false)))
 		if len(l.Findings) != 1 || l.Findings[0].ID != Contradicts || !strings.Contains(l.Findings[0].Message, c.word) {

@@ -97,7 +97,8 @@ type configGroup struct {
 	name        string // config_groups.group_0
 	first, last int    // its targets in entries
 	weights     weightArgs
-	stated      bool // weights says something
+	stated      bool   // weights says something
+	format      string // of quantscope's own layout, which names it
 }
 
 // weightArgs is compressed-tensors' QuantizationArgs of weights, which ModelOpt
@@ -280,6 +281,7 @@ func parseConfig(file string, raw []byte) (*config, error) {
 			w.Type = "float"
 		}
 		c.addTargets("quantization_config", q.Targets, w)
+		c.groups[len(c.groups)-1].format = q.Format
 	}
 	if err := c.addLayers(q.Layers, len(q.Groups) == 0); err != nil {
 		return nil, fmt.Errorf("quantized_layers: %w", err)

@@ -26,6 +26,10 @@ func (g *configGroup) contradiction(m *Module) string {
 	if w.GroupSize != nil && *w.GroupSize > 0 && (m.format.Bits == 4 || m.book.t != nil) && m.format.Group != *w.GroupSize {
 		said = append(said, fmt.Sprintf("group_size %d", *w.GroupSize))
 	}
+	// Formats may agree in bits, type and group, as those of two bits do but for scales.
+	if m.Method == Quantscope && g.format != "" && g.format != m.Spec.Format {
+		said = append(said, "format "+g.format)
+	}
 	if w.Symmetric != nil && isInt && m.Method != Quark && *w.Symmetric != (m.format.MinBits == 0) {
 		said = append(said, fmt.Sprintf("symmetric %t", *w.Symmetric))
 	}
