@@ -10,7 +10,6 @@ import (
 
 	"quantscope/analysis/model"
 	"quantscope/kernels"
-	"quantscope/quant/topology"
 )
 
 // matrix is one whose weights are compared.
@@ -23,17 +22,9 @@ type matrix struct {
 // layer last.
 func matrices(ref *party) []matrix {
 	var out []matrix
-	if ref.own.Topology == nil {
-		return nil
-	}
-	for i := range ref.own.Topology.Matrices {
-		m := &ref.own.Topology.Matrices[i]
-		switch r := m.Role; r.Kind {
-		case topology.Attention, topology.MLP, topology.Expert, topology.SharedExpert, topology.Router, topology.Head, topology.Embedding:
-			at := model.Place{Kind: r.Kind, Layer: r.Layer, Expert: r.Expert, Projection: r.Projection}
-			if !r.MTP && ref.src.Has(at, "weight") {
-				out = append(out, matrix{m.Name, at})
-			}
+	for _, m := range ref.own.Matrices() {
+		if ref.src.Has(m.Place, "weight") {
+			out = append(out, matrix{m.Name, m.Place})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b matrix) int {

@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
@@ -14,6 +15,7 @@ import (
 type coded struct {
 	set         kernels.Set
 	spec        kernels.Spec
+	book        uint16 // the codebook that E2M1 codes were changed to; 0 elsewhere
 	format      kernels.Format
 	rows, cols  int
 	first, step int
@@ -90,7 +92,7 @@ func (c *coded) size() int64 { return int64(len(c.codes) + len(c.scales) + len(c
 
 // weight is c as a factor.
 func (c *coded) weight() model.Weight {
-	return model.Weight{Rows: c.rows, Cols: c.cols, Operand: kernels.PanelOperand(c.rows, c.cols, c.panel), Codebook: c.spec.Codebook}
+	return model.Weight{Rows: c.rows, Cols: c.cols, Operand: kernels.PanelOperand(c.rows, c.cols, c.panel), Codebook: cmp.Or(c.spec.Codebook, c.book)}
 }
 
 // gathered is memory for the codes and scales of a panel.

@@ -223,7 +223,12 @@ func (r *recoded) read(ctx context.Context, set kernels.Set, buf []byte) (*coded
 	if _, err := set.Recode(x.Codes, x, r.book); err != nil {
 		return nil, err
 	}
-	return newCoded(set, r.matrix.Module.Spec, x.Rows, x.Cols, 0, 0, x.Codes, x.Scales, nil, x.Global)
+	c, err := newCoded(set, r.matrix.Module.Spec, x.Rows, x.Cols, 0, 0, x.Codes, x.Scales, nil, x.Global)
+	if err != nil {
+		return nil, err
+	}
+	c.book = r.book.Codebook
+	return c, nil
 }
 
 // names lists the variants of choices.
