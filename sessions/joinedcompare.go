@@ -17,7 +17,7 @@ func Comparison(a *State, va int, b *State, vb int, by Metric) (*compare.Input, 
 		return nil, err
 	}
 	in := &compare.Input{
-		Metric: compare.Metric{Name: by.Name, Help: by.Help, Worse: by.Worse, Relative: by.Relative},
+		Metric: compare.Metric{Name: by.Name, Help: by.Help, Worse: by.Worse, Relative: by.Relative, Diverging: by.Diverging},
 		Items:  make([]compare.Item, len(m.a)),
 		A:      a.side(va, m.a, by, m.aloneA), B: b.side(vb, m.b, by, m.aloneB),
 	}

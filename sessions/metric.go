@@ -18,23 +18,36 @@ type Metric struct {
 	// Relative says how two values are compared: by (b−a)/|a|, else by b−a. Shares
 	// are often exactly 0, and a logarithm is a ratio already.
 	Relative bool
+	// Diverging says that values lie around 0: they are compared and ranked by how far
+	// they are from it.
+	Diverging bool
 }
 
 // Metrics lists them, the one that maps show first.
 func Metrics() []Metric { return metrics }
 
 var metrics = []Metric{
-	{"rel_l2", "‖w−q‖/‖w‖", func(r *Record) float64 { return r.RelL2 }, 1, true},
-	{"rel2", "‖w−q‖²/‖w‖²", func(r *Record) float64 { return r.Rel2 }, 1, true},
-	{"cos", "cosine of w and q", func(r *Record) float64 { return r.Cos }, -1, false},
-	{"sqnr", "signal to quantization noise, dB", func(r *Record) float64 { return r.SQNR }, -1, false},
-	{"max_err", "largest |w−q|", func(r *Record) float64 { return r.MaxAbsErr }, 1, true},
-	{"deep", "share of blocks clipped deeper than 1/16", func(r *Record) float64 { return shareOf(r.Deep, r.Blocks) }, 1, false},
-	{"shallow", "share of blocks clipped up to 1/16 deep", func(r *Record) float64 { return shareOf(r.Shallow, r.Blocks) }, 1, false},
-	{"deep_l2", "share of L2 mass in deeply clipped elements", func(r *Record) float64 { return r.DeepL2 }, 1, false},
-	{"clamped", "share of scales clamped to their format's range", func(r *Record) float64 { return shareOf(r.ScaleHigh+r.ScaleLow, r.Blocks) }, 1, false},
-	{"amax", "largest |w|", func(r *Record) float64 { return r.Amax }, 0, true},
-	{"global", "scale of the whole tensor, where the format has one", globalScale, 0, true},
+	{Name: "rel_l2", Help: "‖w−q‖/‖w‖", Of: func(r *Record) float64 { return r.RelL2 }, Worse: 1, Relative: true},
+	{Name: "rel2", Help: "‖w−q‖²/‖w‖²", Of: func(r *Record) float64 { return r.Rel2 }, Worse: 1, Relative: true},
+	{Name: "cos", Help: "cosine of w and q", Of: func(r *Record) float64 { return r.Cos }, Worse: -1},
+	{Name: "sqnr", Help: "signal to quantization noise, dB", Of: func(r *Record) float64 { return r.SQNR }, Worse: -1},
+	{Name: "max_err", Help: "largest |w−q|", Of: func(r *Record) float64 { return r.MaxAbsErr }, Worse: 1, Relative: true},
+	{Name: "deep", Help: "share of blocks clipped deeper than 1/16", Of: func(r *Record) float64 { return shareOf(r.Deep, r.Blocks) }, Worse: 1},
+	{Name: "shallow", Help: "share of blocks clipped up to 1/16 deep", Of: func(r *Record) float64 { return shareOf(r.Shallow, r.Blocks) }, Worse: 1},
+	{Name: "deep_l2", Help: "share of L2 mass in deeply clipped elements", Of: func(r *Record) float64 { return r.DeepL2 }, Worse: 1},
+	{Name: "clamped", Help: "share of scales clamped to their format's range", Of: func(r *Record) float64 { return shareOf(r.ScaleHigh+r.ScaleLow, r.Blocks) }, Worse: 1},
+	{Name: "amax", Help: "largest |w|", Of: func(r *Record) float64 { return r.Amax }, Relative: true},
+	{Name: "global", Help: "scale of the whole tensor, where the format has one", Of: globalScale, Relative: true},
+	{Name: "sign_bias", Help: "Σ(q−w)/Σ|w|: above 0 weights grow toward +∞", Of: func(r *Record) float64 { return ofCodebook(r, r.Bias) }, Worse: 1, Diverging: true},
+	{Name: "row_bias", Help: "root mean square over rows of Σ(q−w)/Σ|w|", Of: func(r *Record) float64 { return ofCodebook(r, r.RowBias) }, Worse: 1},
+}
+
+// ofCodebook is a figure that a record has only where its format has a codebook.
+func ofCodebook(r *Record, v float64) float64 {
+	if r.Codebook == 0 {
+		return math.NaN()
+	}
+	return v
 }
 
 // globalScale is NaN where the format has none; a record then says 0.

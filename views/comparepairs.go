@@ -241,7 +241,7 @@ func (p *pairs) pair(o *comparison, t, worst int) {
 		return
 	}
 	p.keys = append(p.keys, key)
-	c := p.change.of(a, b)
+	c := p.change.of(x, y)
 	if !isNumber(c) {
 		o.undefined++
 		c = math.NaN()
@@ -250,9 +250,6 @@ func (p *pairs) pair(o *comparison, t, worst int) {
 		p.finite = append(p.finite, c)
 	}
 	if worse != 0 && (y-x)*float64(worse) > 0 && worst > 0 {
-		if p.metric.Diverging {
-			c = p.change.of(x, y)
-		}
 		o.regress(regression{t, a, b, c}, worse, worst)
 	}
 }

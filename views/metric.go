@@ -42,32 +42,17 @@ func Metrics() []Metric { return metrics }
 // formats write the value of each metric.
 var formats = map[string]string{
 	"rel_l2": "%.4f", "rel2": "%.5f", "cos": "%.5f", "sqnr": "%.2f", "max_err": "%.3g", "deep": "%.4f", "shallow": "%.4f",
-	"deep_l2": "%.5f", "clamped": "%.4f", "amax": "%.3g", "global": "%.3g",
+	"deep_l2": "%.5f", "clamped": "%.4f", "amax": "%.3g", "global": "%.3g", "sign_bias": "%+.4f", "row_bias": "%.4f",
 }
 
 var metrics = func() []Metric {
 	var list []Metric
 	for _, m := range sessions.Metrics() {
-		list = append(list, Metric{Name: m.Name, Help: m.Help, Format: formats[m.Name], Of: m.Of, Worse: m.Worse})
+		list = append(list, Metric{Name: m.Name, Help: m.Help, Format: formats[m.Name], Of: m.Of, Worse: m.Worse, Diverging: m.Diverging,
+			codebook: m.Name == "sign_bias" || m.Name == "row_bias"})
 	}
-	return append(append(list, biasMetrics...), tradeMetrics...)
+	return append(list, tradeMetrics...)
 }()
-
-// biasMetrics are figures of formats with a codebook, whose errors may have a sign.
-var biasMetrics = []Metric{
-	{Name: "sign_bias", Help: "Σ(q−w)/Σ|w|: above 0 weights grow toward +∞", Format: "%+.4f", Worse: 1, Diverging: true, codebook: true,
-		Of: func(r *sessions.Record) float64 { return ofCodebook(r, r.Bias) }},
-	{Name: "row_bias", Help: "root mean square over rows of Σ(q−w)/Σ|w|", Format: "%.4f", Worse: 1, codebook: true,
-		Of: func(r *sessions.Record) float64 { return ofCodebook(r, r.RowBias) }},
-}
-
-// ofCodebook is a figure that a record has only where its format has a codebook.
-func ofCodebook(r *sessions.Record, v float64) float64 {
-	if r.Codebook == 0 {
-		return math.NaN()
-	}
-	return v
-}
 
 // loud is a value turned so that larger ones are worse, or at least louder.
 func (m *Metric) loud(v float64) float64 {

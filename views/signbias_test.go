@@ -104,6 +104,11 @@ func TestCompareSignBias(t *testing.T) {
 	if by := p.pairs.outcome.by; by.Wins != len(st.Tensors) || by.Losses != 0 {
 		t.Errorf("%d wins, %d losses of %d that halve their bias and turn it", by.Wins, by.Losses, len(st.Tensors))
 	}
+	for i, c := range p.pairs.changes { // of magnitudes, so that its sign says what is better
+		if want := -math.Abs(st.Records[2][i].Bias); math.Abs(c-want) > 1e-12 {
+			t.Fatalf("tensor %d: from %v to %v is %v, want %v", i, st.Records[1][i].Bias, st.Records[2][i].Bias, c, want)
+		}
+	}
 	s.Baseline, s.Variant = 2, 1
 	s.Touch()
 	p.View()

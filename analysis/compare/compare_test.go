@@ -290,3 +290,22 @@ func BenchmarkRun(b *testing.B) {
 		run(b, in, 10)
 	}
 }
+
+// Of a metric that lies around 0 the side that is nearer to it is better, in counts,
+// means and the test; regressions have their signs.
+func TestDiverging(t *testing.T) {
+	m := Metric{Name: "sign_bias", Worse: 1, Diverging: true}
+	a := []float64{-0.35, 0.20, -0.01, 0.04, nan, 0.02}
+	b := []float64{0.10, -0.05, 0.02, -0.04, 0.01, -0.22}
+	r := run(t, input(m, a, b), 10)
+	if r.Pairs != 5 || r.Wins != 2 || r.Ties != 1 || r.Losses != 2 || r.NotFinite != 1 {
+		t.Errorf("counts: %+v", r)
+	}
+	// |b|−|a| is −0.25, −0.15, 0.01, 0, 0.20.
+	if !near(r.MeanA.V, 0.124) || !near(r.MeanB.V, 0.086) || math.Abs(r.Change.V+0.038) > 1e-12 || r.Median.V != 0 || r.Wilcoxon.Plus != 4 || r.Wilcoxon.Minus != 6 {
+		t.Errorf("means %v %v, change %v, median %v, ranks %v %v", r.MeanA.V, r.MeanB.V, r.Change.V, r.Median.V, r.Wilcoxon.Plus, r.Wilcoxon.Minus)
+	}
+	if w := r.Worst; len(w) != 2 || w[0].A != 0.02 || w[0].B != -0.22 || !near(w[0].Change.V, 0.20) || w[1].A != -0.01 || w[1].B != 0.02 {
+		t.Errorf("%+v", w)
+	}
+}

@@ -18,6 +18,9 @@ type Metric struct {
 	// Relative says how the step from A to B is told: by (b−a)/|a|, else by b−a,
 	// as for shares that are often 0 and for figures that are ratios already.
 	Relative bool `json:"relative"`
+	// Diverging says that figures lie around 0 and that what is compared, in counts,
+	// means, changes and the test, is how far they are from it.
+	Diverging bool `json:"diverging,omitempty"`
 }
 
 // Item is one matrix that both sides are asked about.

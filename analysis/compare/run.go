@@ -13,7 +13,8 @@ import (
 // MaxWorst bounds how many regressions a report lists.
 const MaxWorst = 100_000
 
-// pair is an item of which both sides have a finite figure.
+// pair is an item of which both sides have a finite figure: those, or of a metric
+// that diverges their magnitudes.
 type pair struct {
 	item int
 	a, b float64
@@ -56,7 +57,11 @@ func (r *Report) pairs(in *Input) []pair {
 		case !isFinite(in.A.Values[i]) || !isFinite(in.B.Values[i]) || !isFinite(in.B.Values[i]-in.A.Values[i]):
 			r.NotFinite++
 		default:
-			pairs = append(pairs, pair{i, in.A.Values[i], in.B.Values[i]})
+			x, y := in.A.Values[i], in.B.Values[i]
+			if in.Metric.Diverging {
+				x, y = math.Abs(x), math.Abs(y)
+			}
+			pairs = append(pairs, pair{i, x, y})
 		}
 	}
 	return pairs
@@ -147,7 +152,7 @@ func regressions(in *Input, pairs []pair, most int) []Regression {
 		case math.IsInf(l.step, 0):
 			change = landscape.Undefined(outOfRange)
 		}
-		out = append(out, Regression{l.item, it.Name, it.Role.LayerName(), projectionName(it.Role), l.a, l.b, change})
+		out = append(out, Regression{l.item, it.Name, it.Role.LayerName(), projectionName(it.Role), in.A.Values[l.item], in.B.Values[l.item], change})
 	}
 	return out
 }

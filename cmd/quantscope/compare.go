@@ -199,6 +199,9 @@ func printComparison(std streams, doc compareDocument, worst int) error {
 	t.table([]string{"", "variant", ">size", "session"}, [][]string{side("A", r.A, r.Size.BitsA), side("B", r.B, r.Size.BitsB)})
 	t.line("")
 	better := map[int]string{1: "smaller is better", -1: "larger is better"}[r.Metric.Worse]
+	if r.Metric.Diverging {
+		better = "nearer to 0 is better, and means and changes are of magnitudes"
+	}
 	t.line("%s  %s; %s", r.Metric.Name, r.Metric.Help, cmp.Or(better, "neither side is better"))
 	t.line("pairs             %s", pairsLine(r))
 	if r.Metric.Worse != 0 {

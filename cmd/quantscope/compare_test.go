@@ -298,3 +298,27 @@ func TestLabelOf(t *testing.T) {
 		}
 	}
 }
+
+// Sign bias is compared by how far it is from 0, and is of codebooks alone.
+func TestCompareSignBias(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.qscope")
+	if o := command(t, "quantize", "demo", "--variant", "nvfp4,code2+sym,code2+asym", "--targets", "re:.*layers.2.mlp.experts.*_proj.*", "--session", path); o.code != exitGood {
+		t.Fatal(o.err)
+	}
+	for _, metric := range []string{"sign_bias", "row_bias"} {
+		o := command(t, "compare", path, "code2+sym", "code2+asym", "--metric", metric, "--json")
+		var doc compareDocument
+		if err := json.Unmarshal([]byte(o.out), &doc); err != nil || o.code != exitGood {
+			t.Fatalf("%s: exit %d, %v, %s", metric, o.code, err, o.err)
+		}
+		if doc.Pairs != 48 || doc.Losses <= 24 || doc.Metric.Diverging != (metric == "sign_bias") {
+			t.Errorf("%s: %d losses of %d pairs, %+v", metric, doc.Losses, doc.Pairs, doc.Metric)
+		}
+	}
+	if o := command(t, "compare", path, "code2+sym", "code2+asym", "--metric", "sign_bias"); !strings.Contains(o.out, "nearer to 0 is better") {
+		t.Error(o.out)
+	}
+	if o := command(t, "compare", path, "nvfp4", "code2+asym", "--metric", "sign_bias"); o.code != exitGood || !strings.Contains(o.out, "48 without a finite figure") {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+	}
+}
