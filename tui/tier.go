@@ -140,9 +140,7 @@ func (m *Model) findTiers() {
 		}
 	}
 	if w.At != k.at {
-		if w.At >= 0 && !w.Running { // of one that is over, the budget that says most
-			w.Budget = views.TierBest(m.scene.State.Tiers[w.At])
-		}
+		w.Budget = -1
 		m.scene.Touch()
 	}
 	k.at = w.At

@@ -77,7 +77,7 @@ func TestScenarioTier(t *testing.T) {
 	d.Send(keyOf("enter")) // begun, and not run yet
 	running := d.todo
 	d.todo = nil
-	d.WaitIdle().On(ScreenMap).Sees("▶ hot tier  beginning  20 a second")
+	d.WaitIdle().On(ScreenMap).Sees("▶ hot tier  beginning  20 a second").Press("<").Says("the hot tier begins: it has no budgets yet")
 	d.Press("]").Says("the hot tier is run at 50 windows a second").Press("[", "[").Says("at 10 windows a second")
 	d.Press(" ").Sees("‖ hot tier paused", "space go on")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -97,9 +97,10 @@ func TestScenarioTier(t *testing.T) {
 	}
 	feed.windows(0, whole.Windows[70:]...)
 	feed.give(sessions.Batch{Progress: sessions.Progress{State: sessions.RunFinished}, TiersEnded: []sessions.TierEnded{{Run: 0, End: whole.End}}})
-	d.WaitIdle().Sees("budget 100% · window 64/64", "hits by budget", "knee")
-	d.Press("<").Sees("budget 50% · window 64/64", "32/64 (50 %)").Press("<").Sees("budget 25%", "16/64 (25 %)").Press("f").Sees("budget 100%")
-	d.Press("<", "<", "tab", "tab").Sees("budgets and moves", "random", "coldest").Press("tab", "t").Misses("hot tier ·").Says("the map shows rel_l2").Press("t").Sees("budget 25%")
+	d.WaitIdle().Sees("budget 25% · window 64/64", "16/64 (25 %)", "hits by budget", "knee") // as a saved one: nearest to the knee
+	d.Press("f").Says("nearest to the knee already")
+	d.Press(">").Sees("budget 50% · window 64/64", "32/64 (50 %)").Press(">").Sees("budget 100%").Press("f").Sees("budget 25%")
+	d.Press("tab", "tab").Sees("budgets and moves", "random", "coldest").Press("tab", "t").Misses("hot tier ·").Says("the map shows rel_l2").Press("t").Sees("budget 25%")
 	d.Press("n").Says("the session has one run of a hot tier")
 }
 

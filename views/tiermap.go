@@ -409,13 +409,18 @@ func (m *tierMap) Keys() []Key {
 	r := s.TierRun()
 	switch {
 	case r == nil:
-		none = "no hot tier was run: R runs one"
+		if none = "no hot tier was run: R runs one"; s.Tier.Running {
+			none = "the hot tier begins: it has no budgets yet"
+		}
 		oneRun, follows = none, none
 	default:
 		if len(r.Setup.Budgets) < 2 {
 			none = "the run has one budget"
 		}
-		if s.Tier.Budget < 0 {
+		switch {
+		case s.Tier.Budget < 0 && r.End != nil:
+			follows = "the budget is the one nearest to the knee already"
+		case s.Tier.Budget < 0:
 			follows = "the budget is that of the newest window already"
 		}
 		if len(s.State.Tiers) < 2 {
@@ -428,7 +433,7 @@ func (m *tierMap) Keys() []Key {
 		{Keys: []string{"home", "end", "pgup", "pgdown"}, Label: "home end pgup pgdn", Help: "to the edges"},
 		{Keys: []string{">"}, Label: ">", Help: "next budget", Disabled: none},
 		{Keys: []string{"<"}, Label: "<", Help: "budget before", Disabled: none},
-		{Keys: []string{"f"}, Label: "f", Help: "follow the budget that is run", Disabled: follows},
+		{Keys: []string{"f"}, Label: "f", Help: "follow the budget that is run, at the end the one nearest to the knee", Disabled: follows},
 		{Keys: []string{"n"}, Label: "n", Help: "next run of a tier", Disabled: oneRun},
 		{Keys: []string{"N"}, Label: "N", Help: "run of a tier before", Disabled: oneRun},
 		{Keys: []string{"R"}, Label: "R", Help: "run a hot tier", Disabled: s.Tier.runOff()},

@@ -12,7 +12,7 @@ import (
 type TierWork struct {
 	On       bool   // the map shows the tier
 	At       int    // the run that is shown, -1 where there is none
-	Budget   int    // the one that is shown, -1: that of the newest window
+	Budget   int    // the one that was chosen, -1: that of the newest window, or where it has ended TierBest
 	Off      string // why none can be run here; "" where one can
 	Running  bool   // a run of this process
 	Runs     int    // which of the runs it is, -1 where that is not known yet
@@ -50,7 +50,7 @@ func (s *Scene) SetTier(on bool) {
 	}
 }
 
-// showTier shows another run, at the budget of its newest window.
+// showTier shows another run, at the budget that it shows by itself.
 func (s *Scene) showTier(at int) {
 	if at != s.Tier.At && at >= 0 && at < len(s.State.Tiers) {
 		s.Tier.At, s.Tier.Budget = at, -1
@@ -58,7 +58,7 @@ func (s *Scene) showTier(at int) {
 	}
 }
 
-// SetTierBudget shows another budget of the run, -1 that of the newest window.
+// SetTierBudget shows another budget of the run, -1 the one that it shows by itself.
 func (s *Scene) SetTierBudget(b int) {
 	if r := s.TierRun(); r != nil && b != s.Tier.Budget && b >= -1 && b < len(r.Setup.Budgets) {
 		s.Tier.Budget = b
@@ -74,9 +74,13 @@ func (s *Scene) TierRun() *sessions.TierRun {
 	return nil
 }
 
-// tierBudget is the budget that is shown.
+// tierBudget is the budget that is shown: the one that was chosen, else that of the
+// newest window; of a run that has ended, live, saved or replayed, TierBest.
 func (s *Scene) tierBudget(r *sessions.TierRun) int {
 	if b := s.Tier.Budget; b >= 0 && b < len(r.Setup.Budgets) {
+		return b
+	}
+	if b := TierBest(r); b >= 0 {
 		return b
 	}
 	if n := len(r.Windows); n > 0 {
