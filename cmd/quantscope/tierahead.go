@@ -24,8 +24,11 @@ func (f *tierFlags) ahead() error {
 			}
 			continue
 		}
-		if _, err := method.Parse(of.variant); err != nil {
+		switch v, err := method.Parse(of.variant); {
+		case err != nil:
 			return usage(fmt.Errorf("%s: %w", of.flag, err))
+		case v.Calibrated():
+			return usage(fmt.Errorf("%s: %s is calibrated, and tiers are made on the fly", of.flag, of.variant))
 		}
 	}
 	if f.suite != "" {

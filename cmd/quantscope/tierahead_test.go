@@ -33,6 +33,7 @@ func TestTierAhead(t *testing.T) {
 		"map":       {[]string{"--out", maps, "--budget", "0,25%"}, exitUsage, "25%.json: is there already; --force overwrites it"},
 		"no folder": {[]string{"--out", filepath.Join(maps, "file")}, exitEnvironment, "is no folder"},
 		"hot":       {[]string{"--hot", "nvfp5"}, exitUsage, `--hot: variant "nvfp5"`},
+		"gptq":      {[]string{"--hot", "nvfp4+gptq"}, exitUsage, "--hot: nvfp4+gptq is calibrated"},
 		"cold":      {[]string{"--cold", "source"}, exitUsage, "--cold source: "},
 		"drift":     {[]string{"--workload", "zipf:1:drift=0"}, exitUsage, `"drift=0": a whole number from 1 is wanted`},
 		"tokens":    {[]string{"--workload", "zipf:1:tokens=-1"}, exitUsage, `"tokens=-1": a whole number from 1 is wanted`},
