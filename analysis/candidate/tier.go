@@ -58,10 +58,7 @@ func makeTier(ref *Candidate, m *tier.Map, name string, o Options) (*Candidate, 
 		if variant == tier.Source {
 			continue
 		}
-		v, err := method.Parse(variant)
-		if err == nil && v.Calibrated() {
-			err = fmt.Errorf("%s is calibrated, and tiers are made on the fly", v.Name)
-		}
+		v, err := tierVariant(variant)
 		if err != nil {
 			return refuse(err)
 		}
@@ -139,6 +136,15 @@ func (c *Candidate) fitsMap(m *tier.Map) error {
 	return nil
 }
 
+// tierVariant parses what experts of a map are stored as.
+func tierVariant(variant string) (method.Variant, error) {
+	v, err := method.Parse(variant)
+	if err == nil && v.Calibrated() {
+		err = fmt.Errorf("%s is calibrated, and tiers are made on the fly", v.Name)
+	}
+	return v, err
+}
+
 // TierModel is what a hot tier needs to know of the candidate.
 func (c *Candidate) TierModel() tier.Model {
 	type expert struct{ layer, expert int }
@@ -157,7 +163,7 @@ func (c *Candidate) TierModel() tier.Model {
 		if !ok {
 			items := c.inventory()
 			if variant != tier.Source {
-				v, err := method.Parse(variant)
+				v, err := tierVariant(variant)
 				if err != nil {
 					return 0, err
 				}

@@ -3,6 +3,7 @@ package tier_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,10 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 	defer ref.Close()
 	m := ref.TierModel()
+	other := filepath.Join(t.TempDir(), "other.routes") // as many layers, and not the demo's
+	if err := tier.WriteTrace(other, &tier.Trace{Name: "other", Kind: tier.Recorded, Layers: []int{1, 2, 3, 9}, Experts: 16, TopK: 2, Tokens: 1, Choices: []uint16{0, 1, 0, 1, 0, 1, 0, 1}}, "other"); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		change   func(*tier.Options)
 		workload []string
@@ -121,18 +126,25 @@ func TestPrepareRefuses(t *testing.T) {
 		"none":    {func(*tier.Options) {}, nil, "none is named"},
 		"alone":   {func(*tier.Options) {}, []string{"prose", "zipf:1"}, "stands alone"},
 		"file":    {func(*tier.Options) {}, []string{"nowhere.routes"}, "nowhere.routes"},
+		"other":   {func(*tier.Options) {}, []string{other}, "[1 2 3 9], demo 2 of 16 in [1 2 3 4]"},
 		"text":    {func(*tier.Options) {}, []string{"nowhere"}, "nowhere"},
 		"level":   {func(o *tier.Options) { o.Trace = 3 }, []string{"zipf:1"}, "trace level 3"},
-		"budgets": {func(o *tier.Options) { o.Budgets = nil }, []string{"zipf:1"}, "0 budgets"},
+		"budgets": {func(o *tier.Options) { o.Budgets = nil }, []string{"zipf:1"}, "0 are named"},
 		"twice":   {func(o *tier.Options) { o.Budgets = []string{"25%", "0.25"} }, []string{"zipf:1"}, "25% is named twice"},
 		"hot":     {func(o *tier.Options) { o.Hot = "nvfp5" }, []string{"zipf:1"}, "nvfp5"},
+		"same":    {func(o *tier.Options) { o.Cold = o.Hot }, []string{"zipf:1"}, "both stored as"},
+		"gptq":    {func(o *tier.Options) { o.Cold = "code2+gptq" }, []string{"zipf:1"}, "code2+gptq is calibrated"},
 		"cold":    {func(o *tier.Options) { o.Cold = "source" }, []string{"zipf:1"}, "cold experts are stored as a variant"},
 		"policy":  {func(o *tier.Options) { o.Policy.Window = 0 }, []string{"zipf:1"}, "window of 0"},
 	} {
 		o := options()
 		c.change(&o)
-		if _, _, err := tier.Prepare(ctx, m, m, c.workload, load, o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		_, _, err := tier.Prepare(ctx, m, m, c.workload, load, o)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
+		}
+		if about := name == "budgets" || name == "twice"; about != errors.Is(err, tier.ErrBudget) {
+			t.Errorf("%s: %v: an error about a budget %t", name, err, !about)
 		}
 	}
 }

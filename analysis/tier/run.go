@@ -98,8 +98,10 @@ func Prepare(ctx context.Context, ref, routed Model, workload []string, load fun
 		return nil, nil, errors.New("tier: no variant is named for hot or for cold experts")
 	case s.Cold == Source:
 		return nil, nil, errors.New("tier: cold experts are stored as a variant, not as the source has them")
+	case s.Hot == s.Cold:
+		return nil, nil, fmt.Errorf("tier: hot and cold experts are both stored as %s", s.Hot)
 	case len(o.Budgets) == 0 || len(o.Budgets) > maxBudgets:
-		return nil, nil, fmt.Errorf("tier: %d budgets: want 1 to %d", len(o.Budgets), maxBudgets)
+		return nil, nil, fmt.Errorf("tier: %w: %d are named, want 1 to %d", ErrBudget, len(o.Budgets), maxBudgets)
 	}
 	if err := s.Policy.Check(); err != nil {
 		return nil, nil, err
@@ -113,7 +115,7 @@ func Prepare(ctx context.Context, ref, routed Model, workload []string, load fun
 			return nil, nil, fmt.Errorf("tier: %w", err)
 		}
 		if slices.ContainsFunc(s.Budgets, func(a Budget) bool { return a.Label == b.Label }) {
-			return nil, nil, fmt.Errorf("tier: budget %s is named twice", b.Label)
+			return nil, nil, fmt.Errorf("tier: %w %s is named twice", ErrBudget, b.Label)
 		}
 		s.Budgets = append(s.Budgets, b)
 	}
@@ -125,10 +127,18 @@ func Prepare(ctx context.Context, ref, routed Model, workload []string, load fun
 		s.Routed = routed.Label
 	}
 	if !slices.Equal(t.Layers, layers) || t.Experts != n || t.TopK != topK {
-		return nil, nil, fmt.Errorf("tier: %s chooses %d of %d experts in %d layers, %s %d of %d in %d: it is a trace of another model", t.Name, t.TopK, t.Experts, len(t.Layers), ref.Label, topK, n, len(layers))
+		return nil, nil, fmt.Errorf("tier: %s chooses %d of %d experts in layers %s, %s %d of %d in %s: it is a trace of another model", t.Name, t.TopK, t.Experts, some(t.Layers), ref.Label, topK, n, some(layers))
 	}
 	s.Workload = t.Ref()
 	return s, t, nil
+}
+
+// some are layers in short, the first of them where there are many.
+func some(layers []int) string {
+	if len(layers) <= 16 {
+		return fmt.Sprint(layers)
+	}
+	return fmt.Sprintf("%v … (%d of them)", layers[:16], len(layers))
 }
 
 // sizes asks what experts take in either precision.

@@ -196,3 +196,22 @@ func TestMapRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// A trace is read in pieces, and longer than one of them it is what was written.
+func TestTraceInPieces(t *testing.T) {
+	tr := &Trace{Name: "long", Kind: Recorded, Layers: []int{1, 3}, Experts: 8, TopK: 1, Tokens: 33_333}
+	for i := range 2 * tr.Tokens {
+		tr.Choices = append(tr.Choices, uint16(i*i%61%8))
+	}
+	path := filepath.Join(t.TempDir(), "long.routes")
+	if err := WriteTrace(path, tr, "model"); err != nil {
+		t.Fatal(err)
+	}
+	back, err := ReadTrace(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Tokens != tr.Tokens || !slices.Equal(back.Choices, tr.Choices) {
+		t.Error("another trace came back")
+	}
+}

@@ -92,13 +92,16 @@ func ReadTrace(ctx context.Context, path string) (*Trace, error) {
 		return nil, bad(x.Name, fmt.Sprintf("holds %d choices, of at most %d", x.Size/2, maxChoices), nil)
 	}
 	t.Tokens, t.TopK = int(x.Shape[0]), int(x.Shape[2])
-	raw := make([]byte, x.Size)
-	if err := ck.ReadAt(ctx, x, 0, raw); err != nil {
-		return nil, err
-	}
-	t.Choices = make([]uint16, len(raw)/2)
-	for i := range t.Choices {
-		t.Choices[i] = binary.LittleEndian.Uint16(raw[2*i:])
+	t.Choices = make([]uint16, x.Size/2)
+	var buf [1 << 16]byte // in pieces: a whole trace is not to stand in memory twice
+	for at := 0; at < len(t.Choices); {
+		raw := buf[:2*min(len(t.Choices)-at, len(buf)/2)]
+		if err := ck.ReadAt(ctx, x, 2*int64(at), raw); err != nil {
+			return nil, err
+		}
+		for ; len(raw) > 0; raw, at = raw[2:], at+1 {
+			t.Choices[at] = binary.LittleEndian.Uint16(raw)
+		}
 	}
 	if err := t.check(); err != nil {
 		return nil, bad(x.Name, "cannot be meant", err)
