@@ -291,6 +291,9 @@ served models has nothing else.`,
 			if !ofGates && !canonical {
 				if info, err := sessions.Inspect(args[0]); err == nil { // else the export says what is wrong
 					ofGates = info.Meta.Served()
+					if info.Progress.Done == 0 && !ofGates {
+						fmt.Fprintf(std.err, "%s holds no tap records; sessions info says what it holds\n", views.Clean(args[0]))
+					}
 				}
 			}
 			to := sessions.ExportFile

@@ -58,7 +58,8 @@ func TestTierAcceptance(t *testing.T) {
 	if err := os.WriteFile(suite, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	o := command(t, "tier", "demo", "--workload", "zipf:1:tokens=512", "--budget", "0", "--suite", suite, "--json")
+	session := filepath.Join(t.TempDir(), "tier.qscope")
+	o := command(t, "tier", "demo", "--workload", "zipf:1:tokens=512", "--budget", "0", "--suite", suite, "--session", session, "--json")
 	var d tierDocument
 	if err := json.Unmarshal([]byte(o.out), &d); err != nil {
 		t.Fatalf("exit %d: %s: %v", o.code, o.err, err)
@@ -77,5 +78,8 @@ func TestTierAcceptance(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "2/2") {
 		t.Errorf("acceptance stands among answers that passed:\n%s", out.String())
+	}
+	if o := command(t, "sessions", "export", session); o.code != exitGood || o.out != "" || !strings.Contains(o.err, "holds no tap records") {
+		t.Errorf("an export without records: %+v", o)
 	}
 }
