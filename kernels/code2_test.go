@@ -323,6 +323,20 @@ func TestCodebookRefused(t *testing.T) {
 	}
 }
 
+// Elements under a scale of 0 are lost whole, and count in what a choice is worth: here
+// all of them are.
+func TestCodebookWithoutSteps(t *testing.T) {
+	x := make([]float32, 2*32)
+	for i := range x {
+		x[i] = math.SmallestNonzeroFloat32
+	}
+	spec := Spec{Format: "code2", Convention: ModelOpt, Global: math.SmallestNonzeroFloat32}
+	r, err := Best().ChooseBook(spec, StoredOperand(f32Matrix(2, 32, x)), x[0], nil)
+	if err != nil || r.L2 != 1 || r.Sym != 1 {
+		t.Errorf("%+v, %v, want errors of 1", r, err)
+	}
+}
+
 // A cell holds what is above its lower border, in magnitude, up to its upper one.
 func TestBookCell(t *testing.T) {
 	inf := float32(math.Inf(1))

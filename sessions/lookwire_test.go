@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -246,6 +247,7 @@ func TestLookDamage(t *testing.T) {
 		"hot experts that do not add up":   {EventMoves, window(func(w *tier.Window) { w.Hot = 4 })},
 		"a move in a layer without any":    {EventMoves, window(func(w *tier.Window) { w.Moves[0].Layer = 3 })},
 		"a move of an expert there is not": {EventMoves, window(func(w *tier.Window) { w.Moves[1].Expert = 4 })},
+		"more moves than experts can make": {EventMoves, window(func(w *tier.Window) { w.Moves = slices.Repeat([]tier.Move{{Layer: 1}}, 2*tierSetup().Shape.Total()+1) })},
 		"moves in a window without":        {EventWindow, window(func(*tier.Window) {})},
 		"a tier with an unknown end":       {EventTierEnd, end(func(e *tier.End) { e.State = "over" })},
 		"a result of no budget":            {EventTierEnd, end(func(e *tier.End) { e.Results[0].Budget = 2 })},
@@ -253,6 +255,7 @@ func TestLookDamage(t *testing.T) {
 		"a map of other layers":            {EventTierEnd, end(func(e *tier.End) { e.Results[0].Map.Layers[0].Layer = 0 })},
 		"a map of other experts":           {EventTierEnd, end(func(e *tier.End) { e.Results[1].Controls[0].Map.Layers[1].Hot = []int{4} })},
 		"a curve that is none":             {EventTierEnd, end(func(e *tier.End) { e.Curve.Hits = nil })},
+		"a curve that goes back":           {EventTierEnd, end(func(e *tier.End) { slices.Reverse(e.Curve.Share) })},
 	} {
 		path := copySession(t, two)
 		before := openState(t, path)

@@ -82,6 +82,8 @@ func TestFlowIsItsDefinition(t *testing.T) {
 				y[p*h+rng.IntN(h)] = float32(math.NaN())
 			case 1:
 				x[p*h+rng.IntN(h)] = float32(math.Inf(1 - 2*rng.IntN(2)))
+			case 2:
+				y[p*h+rng.IntN(h)] = float32(math.Inf(1 - 2*rng.IntN(2)))
 			}
 			for c := range h {
 				wide[p][c], wideY[p][c] = float64(x[p*h+c]), float64(y[p*h+c])

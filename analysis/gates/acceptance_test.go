@@ -80,6 +80,7 @@ func TestAcceptanceVerdicts(t *testing.T) {
 		{"the same", true, rates(0.8, 0.8, 0.8), nil, AcceptanceAlike, "+0.0 points to the baseline (+0.0 to +0.0)", false},
 		{"no placebo", false, rates(0.8, 0.5), nil, AcceptanceNoisy, "noise not measured", false},
 		{"a placebo as far away", true, rates(0.8, 0.5, 0.5), nil, AcceptanceAlike, "not told apart", false},
+		{"a placebo as far above", true, rates(0.5, 0.8, 0.8), nil, AcceptanceAlike, "not told apart", false},
 		{"other k", true, func(arm, c int) *chat.Drafts { return text(fresh(0, c), 1+arm%2, even(0.7)) }, nil, AcceptanceOtherK, "2 tokens are drafted a step and 1 by the baseline", false},
 		{"ended early", true, rates(0.8, 0.5, 0.8), func(_ *Setup, r *Result) {
 			if r.Arm == 1 && r.Case == 2 {
@@ -108,6 +109,11 @@ func TestAcceptanceVerdicts(t *testing.T) {
 		}, AcceptanceUnknown, "no whole figures", false},
 		{"sums alone", true, rates(0.95, 0.3, 0.95), func(_ *Setup, r *Result) {
 			if r.Arm == 1 {
+				r.Answer.Replies[0].Drafts.BySteps = nil
+			}
+		}, AcceptanceBelow, "below: ", true},
+		{"sums alone of the baseline", true, rates(0.95, 0.3, 0.95), func(_ *Setup, r *Result) {
+			if r.Arm == 0 {
 				r.Answer.Replies[0].Drafts.BySteps = nil
 			}
 		}, AcceptanceBelow, "below: ", true},

@@ -252,6 +252,27 @@ func TestHysteresis(t *testing.T) {
 	}
 }
 
+// TestSizes: a small expert that is not hot enough to take a large one's place does not
+// keep out a large one that is, though the small one has more score a byte.
+func TestSizes(t *testing.T) {
+	s := Shape{Layers: []int{1, 2}, Experts: 4, TopK: 1, Hot: []int64{30, 10}, Cold: []int64{5, 5}}
+	m, err := NewManager(s, Policy{Window: 20, Hysteresis: 0.25}, 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, n := range [2][4]int{{6, 14, 0, 0}, {0, 7, 7, 6}} {
+		for expert, k := range n {
+			for range k {
+				m.Choose(e, []uint16{uint16(expert)})
+			}
+		}
+	}
+	moves, held := m.End(20)
+	if want := []Move{{1, 0, false, 0.3}, {1, 1, true, 0.7}}; !slices.Equal(moves, want) || held != 3 {
+		t.Errorf("%+v and %d held, want %+v and 3", moves, held, want)
+	}
+}
+
 // TestStart: before anything is known the budget is filled, layers in turn.
 func TestStart(t *testing.T) {
 	s := Shape{Layers: []int{1, 2}, Experts: 4, TopK: 2, Hot: []int64{10, 10}, Cold: []int64{5, 5}}

@@ -293,6 +293,25 @@ func TestRecodedPacked(t *testing.T) {
 				t.Fatalf("%+v", rep)
 			}
 			const name = layer + "mlp.experts.1.up_proj."
+			if c.global != "" {
+				e := good.copied(t)
+				other := map[string]string{"weight_scale_2": "weight_global_scale", "weight_global_scale": "weight_scale_2"}[c.global]
+				rewrite(t, e.dir, func(specs []checkpoint.Spec, data map[string][]byte) []checkpoint.Spec {
+					for i := range specs {
+						if specs[i].Name == name+c.global {
+							specs[i].Name = name + other
+							data[name+other] = data[name+c.global]
+						}
+					}
+					return specs
+				})
+				rep := e.verify(t, Options{})
+				if rep.OK || !slices.ContainsFunc(rep.Problems, func(p Problem) bool {
+					return p.ID == GlobalDiffers && p.Tensor == name+other && strings.Contains(p.Message, "read otherwise than the source's")
+				}) {
+					t.Errorf("%s called %s: %v", c.global, other, rep.Problems)
+				}
+			}
 			for _, f := range []struct {
 				name, id, tensor string
 				words            []string
