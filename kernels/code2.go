@@ -12,8 +12,8 @@ import (
 // see PackCode2, which with the scales makes 2.5 and 2.25 bits a weight.
 //
 // An element gets the value of the codebook that is nearest to w/step, of two
-// that are equally near the one with the smaller magnitude, of ±v the positive
-// one. An element that is not finite is coded as a 0 is. Clipping is measured
+// that are equally near the one with the smaller magnitude, of ±v, between which only
+// zeros are, that of their sign. An element that is not finite is coded as a 0 is. Clipping is measured
 // from the largest magnitude of the codebook.
 
 // ErrNeedsCodebook is the answer to a pass of a format with codebooks without

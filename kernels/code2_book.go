@@ -24,7 +24,8 @@ const (
 )
 
 // bookCell is the cell of x = w/step. What lies on the border of two is in the
-// one nearer to 0, and 0 in the positive one.
+// one nearer to 0, and a 0 in the one of its sign: where ±v are as near, −0 is what is
+// left of a weight below 0, and an error of one sign for all zeros is a bias.
 func bookCell(x float32) int {
 	t := math.Float32frombits(math.Float32bits(x)&^signF32) * 4
 	if !(t < -bookFirst) {
@@ -33,11 +34,19 @@ func bookCell(x float32) int {
 	k, below := int32(t), int32(math.Float32bits(x))>>31 // −1 of what is below 0
 	if float32(k) == t {
 		if k == 0 {
-			return -bookFirst
+			return -bookFirst + int(below)
 		}
 		k--
 	}
 	return -bookFirst + int(k^below) // −1−k cells on the other side
+}
+
+// bookCellOf is the cell of an E2M1 code.
+func bookCellOf(code int) int {
+	if code == 8 {
+		return bookCell(float32(math.Copysign(0, -1)))
+	}
+	return bookCell(e2m1Values[code])
 }
 
 // codebook finds the nearest of four values.

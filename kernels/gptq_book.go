@@ -15,7 +15,8 @@ type gptqBook struct {
 
 // newGPTQBook is the grid of a mask of codes. Borders are halfway between values,
 // and what lies on one goes to the smaller magnitude, of ±v to the positive value: a
-// border that is not positive belongs to the value above it.
+// border that is not positive belongs to the value above it. A target of −0 is a 0, whose
+// sign errors that moved there have given it.
 func newGPTQBook(mask uint16) *gptqBook {
 	b := new(gptqBook)
 	spread := func(to *[gptqBookLanes]float32, x float32) {

@@ -24,7 +24,7 @@ func TestGPTQBookIsThePasss(t *testing.T) {
 		pass, book, values := newCodebook(mask), newGPTQBook(mask), Codebook(mask)
 		for _, u := range targets {
 			code, q := book.code(u, 1)
-			if want := pass.values[bookCell(u)]; q != want || values[code] != want {
+			if want := pass.values[bookCell(u+0)]; q != want || values[code] != want {
 				t.Fatalf("%v of %v: %v (code %d), a pass takes %v", u, values, q, code, want)
 			}
 			if code, q := book.code(u, 0); values[code] != pass.values[bookCell(0)] || q != 0 {

@@ -14,7 +14,7 @@ import (
 // f64: what f32 rounds in decoding is not in them. An element is not finite where its
 // scale is NaN (E4M3 0x7f and 0xff, E8M0 0xff) or value·step is beyond f32; it counts
 // as Tap.NaN or Tap.Inf and enters nothing else. Elements with a step of 0 are zeros,
-// whatever their codes. −0 is a 0.
+// whatever their codes. −0 is a 0, but for its sign; see Recode.
 type FP4 struct {
 	Format     string // nvfp4 or mxfp4
 	Convention Convention
@@ -100,10 +100,11 @@ func (s Set) ChooseRecoding(m FP4, method string, importance []float32) (Recodin
 
 // Recode writes the codes of an FP4 matrix under a codebook to dst, as long as
 // m.Codes and in its packing: every code becomes that of the nearest of the four
-// values, of two the one with the smaller magnitude, of ±v the positive one; −0
-// becomes what 0 becomes, and what pads an odd row stays. dst may be m.Codes itself.
+// values, of two the one with the smaller magnitude, of ±v that of the code's sign, so
+// that 0 becomes v and −0 becomes −v; what pads an odd row stays. dst may be m.Codes itself.
 // These are the codes that a pass over the decoded matrix gives with the same scales,
-// but that in f32 a value halfway between two may come out beside the middle.
+// where its zeros keep their signs, and but that in f32 a value halfway between two may
+// come out beside the middle.
 // The tap compares with the FP4 matrix; its bias has the figures of r.
 func (s Set) Recode(dst []byte, m FP4, r Recoding) (Tap, error) {
 	if _, err := m.check(); err != nil {
@@ -196,7 +197,7 @@ func (c *RecodingSearch) Best() Recoding {
 			if c.factors != nil {
 				f = c.weighed[scale][code]
 			}
-			sums.addMany(bookCell(e2m1Values[code]), v, float64(step), f, float64(n))
+			sums.addMany(bookCellOf(code), v, float64(step), f, float64(n))
 		}
 	}
 	c.best = sums.choose(c.method)

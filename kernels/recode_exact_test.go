@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"bytes"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -47,12 +46,7 @@ func TestChooseRecodingTies(t *testing.T) {
 		var wantL2, wantSym uint16
 		for _, mask := range ordered {
 			for code, n := range histogram {
-				v, near := int(2*e2m1Values[code]), math.MaxInt/2
-				for _, x := range nearestFirst(mask) {
-					if q := int(2 * x); abs(q-v) < abs(near-v) {
-						near = q
-					}
-				}
+				v, near := int(2*e2m1Values[code]), int(2*nearestTo(mask, float64(e2m1Values[code]), 1))
 				errs[mask] += n * (near - v) * (near - v)
 				biases[mask] += n * (near - v)
 			}

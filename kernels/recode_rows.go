@@ -74,7 +74,7 @@ const (
 func newRecodeTables(mask uint16) *recodeTables {
 	t, book := new(recodeTables), newCodebook(mask)
 	for code, v := range &e2m1Values {
-		cell := bookCell(v)
+		cell := bookCellOf(code)
 		t.codes[code], t.values[code] = book.codes[cell], float64(book.values[cell])
 		t.terms[code] = int64(2*(book.values[cell]-v)) + int64(2*math.Abs(float64(v)))<<termShift
 	}
