@@ -33,10 +33,10 @@ func (p *Bias) drawTable(w, h int) string {
 	for c := range r.Setup.Candidates {
 		row := []string{p.tag(c), "–", "–", "–", "–", "–", "–", "–", "–", "–", "–", number("%.2f", r.Setup.Candidates[c].BitsPerWeight)}
 		if x := r.Total(c); x != nil && x.Tensors > 0 {
-			row[1], row[2], row[3] = biasText(x.RelL2), biasSigned(x.Bias), biasText(x.AbsBias)
+			row[1], row[2], row[3] = biasFixed(x.RelL2, errorPlaces), biasFixedSigned(x.Bias, leanPlaces), biasFixed(x.AbsBias, leanPlaces)
 		}
 		if x := p.newest(c); x != nil {
-			row[4], row[5], row[6], row[7], row[8] = biasText(x.Rel), biasSigned(x.Bias), biasSigned(x.Gain), biasText(x.Shift), biasText(x.Null)
+			row[4], row[5], row[6], row[7], row[8] = biasFixed(x.Rel, errorPlaces), biasFixedSigned(x.Bias, leanPlaces), biasFixedSigned(x.Gain, errorPlaces), biasFixed(x.Shift, errorPlaces), biasFixed(x.Null, errorPlaces)
 		}
 		if d := r.DivergenceOf(c); d != nil {
 			row[9], row[10] = klMean(d.KL, d.StdErr), klShare(d.Top1)
@@ -89,7 +89,7 @@ func (p *Bias) drawLayer(w, h int) string {
 	for c := range r.Setup.Candidates {
 		cells := []string{p.tag(c), "–", "–", "–", "–", "–", "–"}
 		if row := r.Row(c, p.layer, biasPartKeys[p.part]); row != nil {
-			cells = []string{p.tag(c), biasText(row.Rel), biasSigned(row.Bias), biasSigned(row.Gain), biasText(row.Shift), biasText(row.Null), thousands(row.NonFinite)}
+			cells = []string{p.tag(c), biasFixed(row.Rel, errorPlaces), biasFixedSigned(row.Bias, leanPlaces), biasFixedSigned(row.Gain, errorPlaces), biasFixed(row.Shift, errorPlaces), biasFixed(row.Null, errorPlaces), thousands(row.NonFinite)}
 		}
 		tb.Rows = append(tb.Rows, cells)
 	}
@@ -119,7 +119,7 @@ func (p *Bias) drawWeights(w, h int) string {
 			continue
 		}
 		of = append(of, c)
-		tb.Rows = append(tb.Rows, []string{p.tag(c), biasText(x.AbsBias), biasText(x.AbsNull), "", biasSigned(x.Bias), biasText(x.RowRMS), klPercent(x.Positive)})
+		tb.Rows = append(tb.Rows, []string{p.tag(c), biasFixed(x.AbsBias, leanPlaces), biasFixed(x.AbsNull, leanPlaces), "", biasFixedSigned(x.Bias, leanPlaces), biasFixed(x.RowRMS, errorPlaces), klPercent(x.Positive)})
 	}
 	if len(of) == 0 {
 		text := "no matrix differs"

@@ -20,6 +20,31 @@ func biasText(v float64) string {
 	return number("%.3g", v)
 }
 
+// biasFixed is a figure of a column, with as many places as the column has.
+func biasFixed(v float64, places int) string {
+	if !isNumber(v) {
+		return "–"
+	}
+	if math.Abs(v) < 0.5*math.Pow10(-places) {
+		v = 0 // without a sign
+	}
+	return number(fmt.Sprintf("%%.%df", places), v)
+}
+
+// biasFixedSigned is biasFixed with its sign.
+func biasFixedSigned(v float64, places int) string {
+	if text := biasFixed(v, places); isNumber(v) && v >= 0.5*math.Pow10(-places) {
+		return "+" + text
+	}
+	return biasFixed(v, places)
+}
+
+// Places of the columns: errors, gains and shifts have four, what leans has five.
+const (
+	errorPlaces = 4
+	leanPlaces  = 5
+)
+
 // biasSigned is a figure with its sign.
 func biasSigned(v float64) string {
 	if isNumber(v) && v > 0 {
