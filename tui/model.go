@@ -190,6 +190,9 @@ func (m *Model) show(s Screen) {
 	m.back = nil
 	m.giveBack()
 	m.screen, m.focus = s, s.Panes()[0]
+	if st := m.scene.State; s == ScreenKL && st != nil && len(st.Yards) == 0 && len(st.Biases) > 0 {
+		m.focus = PaneBias // there is nothing in the other one
+	}
 	if s == ScreenCompare {
 		m.lend()
 	}

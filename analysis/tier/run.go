@@ -149,6 +149,9 @@ func (s *Setup) sizes(ref Model) error {
 			for e := range s.Shape.Experts {
 				n, err := ref.Size(v, layer, e)
 				if err != nil {
+					if i == 0 && s.Hot != Source {
+						return fmt.Errorf("tier: %w; hot experts as the checkpoint has them are %q", err, Source)
+					}
 					return fmt.Errorf("tier: %w", err)
 				}
 				if e > 0 && n != of[i] {
