@@ -146,7 +146,7 @@ func TestLooksRefused(t *testing.T) {
 		"/nowhere":              {Checkpoint: "/nowhere", Options: tierOptions()},
 		"unheard":               {Checkpoint: "demo", Routed: "unheard", Options: tierOptions()},
 		"no variant is named":   {Checkpoint: "demo", Options: options(func(o *tier.Options) { o.Cold = "" })},
-		"0 are named":             {Checkpoint: "demo", Options: options(func(o *tier.Options) { o.Budgets = nil })},
+		"0 are named":           {Checkpoint: "demo", Options: options(func(o *tier.Options) { o.Budgets = nil })},
 		"budget":                {Checkpoint: "demo", Options: options(func(o *tier.Options) { o.Budgets = []string{"many"} })},
 		"trace level 3":         {Checkpoint: "demo", Options: options(func(o *tier.Options) { o.Trace = 3 })},
 		"a window of -1 tokens": {Checkpoint: "demo", Options: options(func(o *tier.Options) { o.Policy.Window = -1 })},
