@@ -252,14 +252,19 @@ func TestPacer(t *testing.T) {
 }
 
 // BenchmarkTier is a frame in which windows arrive and experts move: 43 layers of 256
-// experts at 200×60, with a hundred thousand windows before; and a seek back.
+// experts at 200×60, with a hundred thousand windows before, ten thousand under -short; and a seek back.
 func BenchmarkTier(b *testing.B) {
-	run := bigTier(43, 256, 100_000, 24)
+	windows := 100_000
+	if testing.Short() {
+		windows = 10_000
+	}
+	most := windows / 10 * 9
+	run := bigTier(43, 256, windows, 24)
 	o := fixed()
 	profile := termenv.TrueColor
 	o.Profile = &profile
 	st := viewstest.Big(43, 256, "nvfp4")
-	st.Tiers = []*sessions.TierRun{viewstest.TierUntil(run, 90_000)}
+	st.Tiers = []*sessions.TierRun{viewstest.TierUntil(run, most)}
 	start := func() *Model {
 		m := New(newFakeFeed(sessions.Live, st, st.Clone()), o)
 		m.findTiers()
@@ -270,11 +275,11 @@ func BenchmarkTier(b *testing.B) {
 		m := start()
 		defer m.end()
 		settleTier(m)
-		at := 90_000
+		at := most
 		var took []time.Duration
 		for b.Loop() {
 			if at+8 > len(run.Windows) {
-				at = 90_000
+				at = most
 				reset := st.Clone()
 				m.Update(batchMsg{src: m.src, batch: sessions.Batch{Reset: reset}})
 				_ = m.View()
@@ -298,7 +303,7 @@ func BenchmarkTier(b *testing.B) {
 		var took []time.Duration
 		for i := 0; b.Loop(); i++ {
 			part := st.Clone()
-			part.Tiers = []*sessions.TierRun{viewstest.TierUntil(run, []int{89_000, 40_100, 70_300, 12_345, 90_000}[i%5])}
+			part.Tiers = []*sessions.TierRun{viewstest.TierUntil(run, windows/1000*[]int{890, 401, 703, 123, 900}[i%5])}
 			begun := time.Now()
 			m.Update(batchMsg{src: m.src, batch: sessions.Batch{Reset: part}})
 			frameBytes = len(m.View())
