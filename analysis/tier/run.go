@@ -168,15 +168,18 @@ func (s *Setup) sizes(ref Model) error {
 	return s.Shape.Check()
 }
 
+// Alone says whether a workload is made up or recorded: it is then all of one, and no
+// text.
+func Alone(name string) bool {
+	return strings.HasPrefix(name, Zipf+":") || name == Zipf || strings.HasSuffix(name, RoutesSuffix)
+}
+
 // makeTrace makes or reads the workload that is asked for.
 func makeTrace(ctx context.Context, ref, routed Model, workload []string, load func(name string) ([]*corpus.Corpus, error), o Options) (*Trace, error) {
 	if len(workload) == 0 {
 		return nil, fmt.Errorf("%w: none is named", ErrWorkload)
 	}
-	alone := func(name string) bool {
-		return strings.HasPrefix(name, Zipf+":") || name == Zipf || strings.HasSuffix(name, RoutesSuffix)
-	}
-	if i := slices.IndexFunc(workload, alone); i >= 0 {
+	if i := slices.IndexFunc(workload, Alone); i >= 0 {
 		name := workload[i]
 		if len(workload) > 1 {
 			return nil, fmt.Errorf("%w %q stands alone; texts follow one another, traces do not", ErrWorkload, name)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -93,14 +91,10 @@ func (f *biasFlags) request(checkpoint string) (sessions.BiasRequest, error) {
 	case !slices.Contains(biasParts, f.part):
 		return r, usage(fmt.Errorf("--part %q is none of residual, attention, mlp", f.part))
 	}
-	switch f.activations {
-	case "f32":
-	case "bf16":
-		r.BF16 = true
-	default:
-		return r, usage(fmt.Errorf("--activations %q is none of f32, bf16", f.activations))
-	}
 	var err error
+	if r.BF16, err = bf16Activations(f.activations); err != nil {
+		return r, err
+	}
 	if r.Layout, err = f.reading.options(); err != nil {
 		return r, err
 	}
@@ -109,9 +103,7 @@ func (f *biasFlags) request(checkpoint string) (sessions.BiasRequest, error) {
 			return r, usage(fmt.Errorf("--mem: %w", err))
 		}
 	}
-	if dir, err := os.UserCacheDir(); err == nil { // without one nothing is kept
-		r.Cache = filepath.Join(dir, "quantscope", "hidden")
-	}
+	r.Cache = hiddenCache()
 	return r, nil
 }
 

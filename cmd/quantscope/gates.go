@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -157,20 +155,14 @@ func (f *gatesFlags) request(checkpoint string) (sessions.GatesRequest, error) {
 	if _, err := f.shutBy(); err != nil {
 		return r, err
 	}
-	switch f.activations {
-	case "f32":
-	case "bf16":
-		r.Local.BF16 = true
-	default:
-		return r, usage(fmt.Errorf("--activations %q is none of f32, bf16", f.activations))
-	}
 	var err error
+	if r.Local.BF16, err = bf16Activations(f.activations); err != nil {
+		return r, err
+	}
 	if r.Layout, err = f.reading.options(); err != nil {
 		return r, err
 	}
-	if dir, err := os.UserCacheDir(); err == nil { // without one nothing is kept
-		r.Cache = filepath.Join(dir, "quantscope", "hidden")
-	}
+	r.Cache = hiddenCache()
 	if f.mem != "" {
 		if r.MemBytes, err = parseBytes(f.mem); err != nil {
 			return r, usage(fmt.Errorf("--mem: %w", err))

@@ -126,14 +126,10 @@ func (f *measureFlags) request(reference string) (sessions.MeasureRequest, error
 	case f.chunk < 0 || f.chunks < 0 || f.calibChunks < 0:
 		return r, usage(fmt.Errorf("--chunk %d, --chunks %d, --calib-chunks %d: want 0 or more", f.chunk, f.chunks, f.calibChunks))
 	}
-	switch f.activations {
-	case "f32":
-	case "bf16":
-		r.BF16 = true
-	default:
-		return r, usage(fmt.Errorf("--activations %q is none of f32, bf16", f.activations))
-	}
 	var err error
+	if r.BF16, err = bf16Activations(f.activations); err != nil {
+		return r, err
+	}
 	if r.Layout, err = f.reading.options(); err != nil {
 		return r, err
 	}
@@ -145,9 +141,7 @@ func (f *measureFlags) request(reference string) (sessions.MeasureRequest, error
 	switch f.cache {
 	case "none":
 	case "":
-		if dir, err := os.UserCacheDir(); err == nil { // without one nothing is kept
-			r.Cache = filepath.Join(dir, "quantscope", "hidden")
-		}
+		r.Cache = hiddenCache()
 	default:
 		r.Cache = f.cache
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -157,9 +156,7 @@ func (f *serveFlags) open(ctx context.Context, p *serveLines, spec string) (*ses
 	if r.Layout, err = f.reading.options(); err != nil {
 		return nil, err
 	}
-	if dir, err := os.UserCacheDir(); err == nil { // without one files are read anew
-		r.Cache = filepath.Join(dir, "quantscope", "hidden")
-	}
+	r.Cache = hiddenCache()
 	if f.reference != "" && f.reference != "demo" {
 		if err := present(f.reference); err != nil {
 			return nil, err

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,20 +129,14 @@ func (f *tierFlags) request(checkpoint string) (sessions.TierRequest, error) {
 	if err := r.Options.Policy.Check(); err != nil {
 		return r, usage(err)
 	}
-	switch f.activations {
-	case "f32":
-	case "bf16":
-		r.Options.BF16 = true
-	default:
-		return r, usage(fmt.Errorf("--activations %q is none of f32, bf16", f.activations))
-	}
 	var err error
+	if r.Options.BF16, err = bf16Activations(f.activations); err != nil {
+		return r, err
+	}
 	if r.Layout, err = f.reading.options(); err != nil {
 		return r, err
 	}
-	if dir, err := os.UserCacheDir(); err == nil { // without one nothing is kept
-		r.Cache = filepath.Join(dir, "quantscope", "hidden")
-	}
+	r.Cache = hiddenCache()
 	if f.mem != "" {
 		if r.MemBytes, err = parseBytes(f.mem); err != nil {
 			return r, usage(fmt.Errorf("--mem: %w", err))
@@ -286,7 +280,7 @@ func (f *tierFlags) measure(ctx context.Context, std streams, checkpoint string,
 		candidates: f.arms(run, true), corpora: f.corpora, chunk: f.chunk, chunks: f.klChunks, session: run.session, mem: f.mem,
 		threads: f.threads, activations: f.activations, reading: f.reading, seed: f.seed,
 	}
-	if onlyTexts(f.workload) { // maps are not to be measured on what they were made on
+	if !slices.ContainsFunc(f.workload, tier.Alone) { // maps are not to be measured on what they were made on
 		m.calib = f.workload
 	}
 	r, err := m.request(checkpoint)
@@ -306,16 +300,6 @@ func (f *tierFlags) measure(ctx context.Context, std streams, checkpoint string,
 		err = closed
 	}
 	return err
-}
-
-// onlyTexts says whether a workload is of texts.
-func onlyTexts(workload []string) bool {
-	for _, w := range workload {
-		if strings.HasPrefix(w, tier.Zipf+":") || strings.HasSuffix(w, tier.RoutesSuffix) {
-			return false
-		}
-	}
-	return true
 }
 
 // ask asks the maps the probes of a suite.
