@@ -18,6 +18,7 @@ type family struct {
 	stacked layout           // experts in one tensor; undecided: only the shape can say
 	conv1D  layout           // modules of the form conv1D
 	tied    tie              // what transformers assumes where the config is silent
+	mtp     bool             // releases have MTP layers of which their configs say nothing
 }
 
 type tie uint8
@@ -42,17 +43,20 @@ var (
 // families holds the model types by name, without the suffix _text.
 var families = map[string]*family{
 	"llama": plainFamily, "mistral": plainFamily, "mistral3": plainFamily, "ministral3": plainFamily, "qwen2": plainFamily, "qwen3": plainFamily,
-	"qwen2_moe": plainFamily, "qwen3_moe": plainFamily, "qwen3_next": plainFamily, "qwen3_5": plainFamily, "qwen3_5_moe": plainFamily,
+	"qwen2_moe": plainFamily, "qwen3_moe": plainFamily, "qwen3_5": plainFamily, "qwen3_5_moe": plainFamily,
 	"qwen2_vl": plainFamily, "qwen2_5_vl": plainFamily, "qwen3_vl": plainFamily, "qwen3_omni_moe": plainFamily,
 	"mixtral": plainFamily, "phi3": plainFamily, "phimoe": plainFamily, "olmoe": plainFamily, "minimax": plainFamily, "minimax_m2": plainFamily,
 	"glm4": plainFamily, "glm4_moe": plainFamily, "glm4v": plainFamily, "glm4v_moe": plainFamily, "glm4_moe_lite": plainFamily,
-	"deepseek_v2": plainFamily, "deepseek_v3": plainFamily, "deepseek_v32": plainFamily, "deepseek_v4": plainFamily, "kimi_k2": plainFamily, "kimi_k25": plainFamily,
+	"deepseek_v2": plainFamily, "deepseek_v3": plainFamily, "deepseek_v32": plainFamily, "kimi_k2": plainFamily, "kimi_k25": plainFamily,
 	"step3": plainFamily, "step3_vl": plainFamily, "step3p5": plainFamily, "step3p7": plainFamily,
 	"dots1": plainFamily, "ernie4_5_moe": plainFamily, "hunyuan_v1_moe": plainFamily, "granitemoe": plainFamily, "lfm2_moe": plainFamily,
 	"gpt_neox": plainFamily, "internlm2": plainFamily,
 
-	"gemma": tiedFamily, "gemma2": tiedFamily, "gemma3": tiedFamily, "gemma3n": tiedFamily, "gemma4": tiedFamily,
+	"gemma": tiedFamily, "gemma2": tiedFamily, "gemma3": tiedFamily, "gemma3n": tiedFamily, "gemma4": tiedFamily, "gemma4_unified": tiedFamily,
 	"cohere": tiedFamily, "cohere2": tiedFamily, "bloom": tiedFamily, "opt": tiedFamily, "mpt": tiedFamily,
+
+	"qwen3_next":  {stacked: outIn, tied: tieNo, mtp: true},
+	"deepseek_v4": {stacked: outIn, tied: tieNo, exact: deepseekV4},
 
 	"gpt_oss":      {stacked: interleaved, tied: tieNo},
 	"llama4":       {stacked: inOut, tied: tieNo},

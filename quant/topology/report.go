@@ -102,7 +102,7 @@ func (r *resolver) reportLayers() {
 			r.findf(MTPMissing, "", "the config declares %s, none is stored", counted(d, "MTP layer"))
 		case d > 0:
 			r.findf(MTPCount, "", "the config declares %s, the checkpoint stores %d", counted(d, "MTP layer"), r.MTPLayers)
-		case r.Config.Present:
+		case r.Config.Present && !r.family.mtp:
 			r.findf(MTPUndeclared, "", "the checkpoint stores %s, the config declares none", counted(r.MTPLayers, "MTP layer"))
 		}
 	}

@@ -54,7 +54,7 @@ var (
 	// towers are vision and audio parts, projectors to the text model included.
 	towers = set(
 		"visual", "vision", "vision_tower", "vision_model", "vision_encoder", "vision_projector", "visual_tokenizer", "vit", "vit_large_projector",
-		"vit_downsampler", "vit_downsampler1", "vit_downsampler2", "image_newline", "multi_modal_projector", "mm_projector", "embed_vision",
+		"vit_downsampler", "vit_downsampler1", "vit_downsampler2", "image_newline", "multi_modal_projector", "mm_projector", "embed_vision", "vision_embedder",
 		"audio", "audio_tower", "audio_model", "audio_encoder", "audio_projector", "embed_audio",
 		"aligner", "connector", "merger", "patch_merger", "resampler", "projector", "sam_model", "mlp1", "talker", "token2wav", "code2wav")
 
@@ -98,7 +98,7 @@ var attentionLeaves = map[string]entry{
 	"c_attn": {kind: Attention, proj: "qkv", form: conv1D}, "c_proj": {kind: Attention, proj: "o", form: conv1D},
 	"q_a_proj": attn("q_a"), "wq_a": attn("q_a"), "q_b_proj": attn("q_b"), "wq_b": attn("q_b"),
 	"kv_a_proj_with_mqa": attn("kv_a"), "kv_a_proj": attn("kv_a"), "kv_b_proj": attn("kv_b"), "fused_qkv_a_proj_with_mqa": attn("qkv_a"),
-	"kv_proj": attn("kv"), "wkv": attn("kv"), "k_b_proj": attn("k_b"), "v_b_proj": attn("v_b"), "wo_a": attn("o_a"), "wo_b": attn("o_b"),
+	"kv_proj": attn("kv"), "wkv": attn("kv"), "k_b_proj": attn("k_b"), "v_b_proj": attn("v_b"), "wo_a": attn("o_a"), "wo_b": attn("o_b"), "o_a_proj": attn("o_a"), "o_b_proj": attn("o_b"),
 	"in_proj_qkvz": attn("qkvz"), "in_proj_ba": attn("ba"), "in_proj_z": attn("z"), "in_proj_a": attn("a"), "in_proj_b": attn("b"),
 	"conv1d": attn("conv"), "A_log": attn("a_log"), "dt_bias": {kind: Attention, proj: "dt", param: "bias"},
 	"g_proj": attn("g"), "sinks": attn("sinks"), "attn_sink": attn("sinks"), "rotary_emb": attn("rotary"),
@@ -178,5 +178,20 @@ var outside = map[string]entry{
 	"per_layer_projection_norm":  norm("per_layer_projection_norm"),
 	"per_layer_model_projection": {kind: Mixing, proj: "per_layer_model_projection"},
 	"hc_head_fn":                 {kind: Mixing, proj: "hc_head_fn"}, "hc_head_base": {kind: Mixing, proj: "hc_head_base"}, "hc_head_scale": {kind: Mixing, proj: "hc_head_scale"},
+	"hc_head.hc_fn": {kind: Mixing, proj: "hc_head_fn"}, "hc_head.hc_base": {kind: Mixing, proj: "hc_head_base"}, "hc_head.hc_scale": {kind: Mixing, proj: "hc_head_scale"},
 	"rotary_emb": attn("rotary"),
+}
+
+// deepseekV4 are the names that transformers gives to parts of DeepSeek-V4, beside
+// those of the release: the same parts have the same roles.
+var deepseekV4 = map[string]entry{
+	"input_layernorm": norm("attn_norm"), "post_attention_layernorm": norm("ffn_norm"), "self_attn.q_a_norm": norm("q_norm"),
+	"self_attn.compressor.kv_proj": attn("compressor.kv"), "self_attn.compressor.gate_proj": attn("compressor.gate"),
+	"self_attn.compressor.position_bias": {kind: Attention, proj: "compressor.ape", form: noMap}, "self_attn.compressor.kv_norm": norm("compressor.norm"),
+	"self_attn.compressor.indexer.kv_proj": attn("indexer.compressor.kv"), "self_attn.compressor.indexer.gate_proj": attn("indexer.compressor.gate"),
+	"self_attn.compressor.indexer.position_bias": {kind: Attention, proj: "indexer.compressor.ape", form: noMap}, "self_attn.compressor.indexer.kv_norm": norm("indexer.compressor.norm"),
+	"self_attn.compressor.indexer.q_b_proj": attn("indexer.q_b"), "self_attn.compressor.indexer.scorer.weights_proj": attn("indexer.weights"),
+	// The last part of attn_hc.scale is read as a parameter's name.
+	"attn_hc.fn": {kind: Mixing, proj: "hc_attn_fn"}, "attn_hc.base": {kind: Mixing, proj: "hc_attn_base"}, "attn_hc": {kind: Mixing, proj: "hc_attn_scale", param: "weight"},
+	"ffn_hc.fn": {kind: Mixing, proj: "hc_ffn_fn"}, "ffn_hc.base": {kind: Mixing, proj: "hc_ffn_base"}, "ffn_hc": {kind: Mixing, proj: "hc_ffn_scale", param: "weight"},
 }
