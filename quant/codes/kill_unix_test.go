@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -33,8 +32,11 @@ func TestMain(m *testing.M) {
 // child writes a folder and tells every step; it goes on when it reads a line.
 func child(what string) error {
 	verb, dir, _ := strings.Cut(what, " ")
-	if verb == "readonly" {
+	switch verb {
+	case "readonly":
 		return childReadOnly(dir)
+	case "full":
+		return childFull(dir)
 	}
 	in := bufio.NewReader(os.Stdin)
 	step := func(name string) {
@@ -175,35 +177,53 @@ func TestReadOnlyFolder(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a unit that does not fit leaves what was there.
+// childFull goes on with a folder under a limit on the size of files, which is what a
+// full disk does, without one: a unit that does not fit, then two that do. The limit is
+// one of a process, so it is this one's: go test's own log is a file of its test process.
+func childFull(dir string) error {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 17, Max: 1 << 17}); err != nil {
+		return err
+	}
+	s, err := Create(dir, testManifest(), testIDs)
+	if err != nil {
+		return err
+	}
+	err = s.Put("head", []Matrix{testMatrix("head", 512, 512, 1)}, nil)
+	if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), unitFile(2, "head")) {
+		return fmt.Errorf("a full disk gives %v", err)
+	}
+	if s.Has("head") || !s.Has("layer 0") {
+		return errors.New("half a unit is there, or a whole one is gone")
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+		return fmt.Errorf("%v is left, %v", left, err)
+	}
+	for _, u := range []string{"layer 3", "head"} { // not bricked
+		if err := s.Put(u, testUnits()[u], []byte(`{"unit":"`+u+`"}`)); err != nil {
+			return err
+		}
+	}
+	return s.Close()
+}
+
+// TestFullDisk: a unit that does not fit leaves what was there, and the writer of use.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	s := create(t, dir)
 	put(t, s, "layer 0")
-	signal.Ignore(syscall.SIGXFSZ)
-	defer signal.Reset(syscall.SIGXFSZ)
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 17, Max: old.Max}); err != nil {
+	if out, err := childCommand(t, "full "+dir).Output(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r, err := Open(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	big := testMatrix("head", 512, 512, 1)
-	err := s.Put("head", []Matrix{big}, nil)
-	if e := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); e != nil {
-		t.Fatal(e)
+	defer r.Close()
+	if !r.Whole() {
+		t.Errorf("%v is not there", r.Missing())
 	}
-	if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), unitFile(2, "head")) {
-		t.Errorf("a full disk: %v", err)
-	}
-	if s.Has("head") {
-		t.Error("half a unit is there")
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
-		t.Errorf("%v is left, %v", left, err)
-	}
-	equalUnits(t, s, "layer 0")
-	put(t, s, "layer 3", "head") // not bricked
-	equalUnits(t, s, "layer 3", "head")
+	equalUnits(t, r, "layer 0", "layer 3", "head")
 }
