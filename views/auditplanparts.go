@@ -160,6 +160,9 @@ func memoryLines(th *Theme, pl *recipes.Plan, w int) []string {
 	if pl.Before.KVBytes+pl.After.KVBytes > 0 {
 		row("keys and values", pl.Before.KVBytes, pl.After.KVBytes)
 	}
+	if pl.Before.StateBytes+pl.After.StateBytes > 0 {
+		row("state of one sequence", pl.Before.StateBytes, pl.After.StateBytes)
+	}
 	if pl.After.LeftOut != nil || pl.DecodeAfter.BytesPerRank > 0 {
 		row("a token reads", pl.DecodeBefore.BytesPerRank, pl.DecodeAfter.BytesPerRank)
 	}

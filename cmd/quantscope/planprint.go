@@ -115,9 +115,11 @@ func printPlanSizes(t *textReport, p *recipes.Plan, f planFlags) {
 	t.line("")
 	rows := [][]string{{"weights", gib(p.Before.WeightsBytes), gib(p.After.WeightsBytes)}}
 	if n := f.options.KVTokens; n > 0 {
-		rows = append(rows,
-			[]string{fmt.Sprintf("%s of %d tokens", f.options.KVFormat, n), gib(p.Before.KVBytes), gib(p.After.KVBytes)},
-			[]string{"together", gib(p.Before.WeightsBytes + p.Before.KVBytes), gib(p.After.WeightsBytes + p.After.KVBytes)})
+		rows = append(rows, []string{fmt.Sprintf("%s of %d tokens", f.options.KVFormat, n), gib(p.Before.KVBytes), gib(p.After.KVBytes)})
+		if p.After.StateBytes > 0 {
+			rows = append(rows, []string{"state of one sequence", gib(p.Before.StateBytes), gib(p.After.StateBytes)})
+		}
+		rows = append(rows, []string{"together", gib(p.Before.WeightsBytes + p.Before.KVBytes + p.Before.StateBytes), gib(p.After.WeightsBytes + p.After.KVBytes + p.After.StateBytes)})
 	}
 	if p.DecodeAfter.BytesPerToken > 0 {
 		rows = append(rows, []string{"a token reads", gib(p.DecodeBefore.BytesPerRank), gib(p.DecodeAfter.BytesPerRank)})

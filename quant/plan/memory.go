@@ -71,35 +71,41 @@ func (p *planner) rankShape(r *topology.Role, rows, cols int64) (int64, int64) {
 	case byVocab:
 		return divided(divided(rows, vocabUnit)*vocabUnit, ranks), cols
 	case byHeads:
-		return p.headRows(rows), cols
+		return p.headRows(rows, p.dimOf(r)), cols
 	case byQKV:
-		c := &p.model.Config
-		q, kv := int64(c.QOut()), int64(c.KVOut())
+		queries, keys, dim := p.model.Config.AttentionSizes(r.Layer)
+		q, kv := int64(queries)*int64(dim), int64(keys)*int64(dim)
 		if q > 0 && rows == q+2*kv {
-			return divided(q, ranks) + 2*p.headRows(kv), cols
+			return divided(q, ranks) + 2*p.headRows(kv, int64(dim)), cols
 		}
 		return divided(rows, ranks), cols
 	}
 	return rows, cols
 }
 
-// headRows is how many of the rows of keys, or of values, a rank holds.
-func (p *planner) headRows(rows int64) int64 {
-	heads := p.heads(rows)
+// dimOf is the width of a head in a role's layer.
+func (p *planner) dimOf(r *topology.Role) int64 {
+	_, _, dim := p.model.Config.AttentionSizes(r.Layer)
+	return int64(dim)
+}
+
+// headRows is how many of the rows of keys, or of values, a rank holds of heads that
+// are so wide.
+func (p *planner) headRows(rows, dim int64) int64 {
+	heads := p.heads(rows, dim)
 	if heads == 0 {
 		return rows
 	}
 	return rows / heads * max(1, divided(heads, int64(p.o.Ranks)))
 }
 
-// heads is how many heads so many rows of keys or values are; 0 where it is not
-// known.
-func (p *planner) heads(rows int64) int64 {
-	c := &p.model.Config
-	if d := int64(c.HeadDim); d > 0 && rows%d == 0 {
-		return rows / d
+// heads is how many heads of a width so many rows of keys or values are; 0 where it
+// is not known.
+func (p *planner) heads(rows, dim int64) int64 {
+	if dim > 0 && rows%dim == 0 {
+		return rows / dim
 	}
-	if n := int64(c.KVHeads); n > 0 && rows%n == 0 {
+	if n := int64(p.model.Config.KVHeads); n > 0 && rows%n == 0 {
 		return n
 	}
 	return 0
@@ -150,16 +156,16 @@ func (p *planner) memory() error {
 	if err != nil {
 		return err
 	}
-	kv, kvNotes, err := p.keysAndValues(&class)
+	cache, err := p.keysAndValues(&class)
 	if err != nil {
 		return err
 	}
-	notes = append(notes, kvNotes...)
+	notes = append(notes, cache.notes...)
 	if p.o.Ranks > 1 && p.model.Params[topology.Vision] > 0 && class.vision {
 		notes = append(notes, "towers are counted whole on every rank; servers divide those of some families")
 	}
 	for _, after := range []bool{false, true} {
-		m := Memory{Ranks: p.o.Ranks, KVBytes: kv, Loader: name, LeftOut: []Part{}, Notes: append([]string{}, notes...)}
+		m := Memory{Ranks: p.o.Ranks, KVBytes: cache.kv, StateBytes: cache.state, Loader: name, LeftOut: []Part{}, Notes: append([]string{}, notes...)}
 		d, err := p.weigh(&class, after, &m)
 		if err != nil {
 			return err
@@ -257,7 +263,7 @@ func elementBytes(dtype string) int64 {
 
 // decode is what a token reads at batch 1, and how many there can be in a second.
 func (p *planner) decode(read *reader, m *Memory) Decode {
-	bytes := read.bytes + m.KVBytes
+	bytes := read.bytes + m.KVBytes + m.StateBytes
 	top, count := int64(p.model.TopK), int64(p.model.Config.Experts)
 	if count == 0 {
 		count = int64(p.model.Experts)

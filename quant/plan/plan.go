@@ -109,7 +109,8 @@ type Experts struct {
 type Memory struct {
 	Ranks        int    `json:"ranks"`
 	WeightsBytes int64  `json:"weights_bytes"`
-	KVBytes      int64  `json:"kv_bytes"`
+	KVBytes      int64  `json:"kv_bytes"`    // of keys and values of Options.KVTokens tokens, all layers
+	StateBytes   int64  `json:"state_bytes"` // of one sequence, whatever its length: linear attention, open windows of compression
 	Loader       string `json:"loader"`
 	// LeftOut are parts that the loader does not instantiate, with their bytes.
 	LeftOut []Part   `json:"left_out"`
@@ -125,7 +126,7 @@ type Part struct {
 
 // Decode is what a decoded token reads at batch 1.
 type Decode struct {
-	BytesPerToken int64   `json:"bytes_per_token"` // of active weights and of keys and values, all ranks
+	BytesPerToken int64   `json:"bytes_per_token"` // of active weights, of keys and values and of states, all ranks
 	BytesPerRank  int64   `json:"bytes_per_rank"`
 	TokensPerSec  float64 `json:"tokens_per_s"` // the ceiling at Options.Bandwidth a rank; 0 without
 }

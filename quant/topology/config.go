@@ -28,6 +28,9 @@ type Config struct {
 	MTPLayers                             int
 
 	QLoRA, KVLoRA, QKNope, QKRope, VHeadDim int // DeepSeek's low-rank attention
+	IndexHeads, IndexDim                    int // of the indexer that chooses what sparse attention sees
+
+	Linear LinearSizes // of layers with linear attention
 
 	Tied       bool // meaningful where TiedStated
 	TiedStated bool
@@ -46,7 +49,14 @@ type Config struct {
 	// Numbers are json.Number.
 	Text map[string]any
 
-	moe       moePattern
+	moe                   moePattern
+	layerTypes            []string // of the decoder's layers and of MTP layers behind them
+	window                int      // tokens that sliding layers see, 0 where none slides
+	sharedKV              int      // layers at the decoder's end without keys and values of their own
+	sparseRate, heavyRate int      // tokens of a compressed entry
+	typeHeads             map[string]heads
+	layerHeads            map[int]heads
+
 	ropeNotes []string // those of Notes that are about a missing original_max_position_embeddings
 }
 
@@ -79,7 +89,10 @@ func ParseConfig(data []byte) (Config, error) {
 	r.sizes()
 	r.ties(root)
 	r.rope()
+	r.attentionTypes()
+	r.layerSizes()
 	r.moePattern()
+	r.contradictions()
 	r.quantization(root)
 	return c, nil
 }
@@ -152,14 +165,14 @@ func (r *reader) sizes() {
 	c.Experts = r.size(maxExperts, "n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
 	c.TopK = r.size(maxExperts, "num_experts_per_tok", "moe_top_k", "moe_topk", "top_k_experts", "num_experts_per_token", "experts_per_token", "moe_k")
 	c.SharedExperts = r.size(maxExperts, "n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
-	c.MTPLayers = r.size(maxLayers, "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+	c.MTPLayers = r.size(maxLayers, "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "num_mtp_layers")
 	c.QLoRA = r.size(maxWidth, "q_lora_rank")
 	c.KVLoRA = r.size(maxWidth, "kv_lora_rank")
 	c.QKNope = r.size(maxWidth, "qk_nope_head_dim")
 	c.QKRope = r.size(maxWidth, "qk_rope_head_dim")
 	c.VHeadDim = r.size(maxWidth, "v_head_dim")
 
-	if c.SharedExperts == 0 && r.size(maxWidth, "shared_expert_intermediate_size", "share_expert_dim") > 0 {
+	if c.SharedExperts == 0 && r.size(maxWidth, "shared_expert_intermediate_size", "share_expert_dim", "share_expert_dims") > 0 {
 		c.SharedExperts = 1
 	}
 	if c.Experts > 0 && c.MoEIntermediate == 0 { // mixtral, gpt_oss, llama4

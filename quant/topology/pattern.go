@@ -43,6 +43,9 @@ func (r *reader) moePattern() {
 	}
 	if types := listOf(r.obj["mlp_layer_types"]); len(types) > 0 {
 		p.stated, p.listed = true, map[int]bool{}
+		if len(types) == r.cfg.Layers {
+			types = append(slices.Clip(types), listOf(r.obj["mtp_mlp_layer_types"])...)
+		}
 		for i, t := range types {
 			if stringOf(t) != "dense" {
 				p.listed[i] = true
@@ -93,6 +96,21 @@ func (r *reader) moePattern() {
 			p.last = r.size(maxLayers, "moe_layer_end_index")
 		}
 		p.every, p.phase = max(1, r.size(maxLayers, "moe_layer_interval")), 1
+		return
+	}
+	r.moeOfFamily()
+}
+
+// moeOfFamily is what transformers takes where a config has none of these rules.
+func (r *reader) moeOfFamily() {
+	p := &r.cfg.moe
+	switch r.cfg.family() {
+	case "qwen3_5_moe", "deepseek_v4":
+		p.stated = true
+	case "gemma4", "gemma4_unified":
+		p.stated, _ = r.obj["enable_moe_block"].(bool)
+	case "step3p5":
+		p.stated, p.first = true, 3
 	}
 }
 

@@ -204,14 +204,15 @@ func (r *resolver) reportCounts() {
 	}
 }
 
-// reportGeometry compares q, k, v and o with heads and head_dim, where every
-// layer has the same: not for low-rank attention, nor with sizes by layer.
+// reportGeometry compares attention's weights with the sizes that the config gives a
+// layer: not for low-rank attention, nor where sizes are by layer in ways of a
+// family's own.
 func (r *resolver) reportGeometry() {
 	c := &r.Config
 	if c.Heads == 0 || c.HeadDim == 0 || c.Hidden == 0 || c.KVLoRA > 0 || c.QLoRA > 0 {
 		return
 	}
-	for _, key := range []string{"per_layer_config", "attention_other_setting", "global_head_dim", "num_global_key_value_heads", "share_q_dim", "num_attention_heads_per_layer"} {
+	for _, key := range []string{"share_q_dim", "num_attention_heads_per_layer"} {
 		if c.Text[key] != nil {
 			return
 		}
@@ -222,31 +223,12 @@ func (r *resolver) reportGeometry() {
 		if m.Role.Kind != Attention || r.forms[r.MatrixTensor[k]] != plain {
 			continue
 		}
-		var ok bool
-		var side string
-		var got, want int
-		switch m.Role.Projection {
-		case "q": // twice as many where the output is gated, as in qwen3_next
-			side, got, want = "outputs", m.Rows, c.QOut()
-			ok = m.Cols == c.Hidden && (got == want || got == 2*want)
-		case "k", "v":
-			side, got, want = "outputs", m.Rows, c.KVOut()
-			ok = m.Cols == c.Hidden && got == want
-		case "o":
-			if c.linearAttention() {
-				continue
-			}
-			side, got, want = "inputs", m.Cols, c.QOut()
-			ok = m.Rows == c.Hidden && got == want
-		default:
-			continue
-		}
+		text, ok := c.misfit(m)
 		if ok {
 			continue
 		}
 		if wrong++; first == "" {
-			first = m.Tensor
-			message = fmt.Sprintf("%d × %d, but the config makes it %d %s and hidden_size %d", m.Rows, m.Cols, want, side, c.Hidden)
+			first, message = m.Tensor, text
 		}
 	}
 	if wrong > 0 {
@@ -254,6 +236,56 @@ func (r *resolver) reportGeometry() {
 	}
 }
 
-// linearAttention says whether some layers have an output projection of their
-// own size.
-func (c *Config) linearAttention() bool { return c.Text["linear_num_value_heads"] != nil }
+// misfit says how a weight of attention differs from the config's sizes; true where
+// it does not, or nothing is known of it.
+func (c *Config) misfit(m *Matrix) (string, bool) {
+	queries, keys, dim := c.AttentionSizes(m.Role.Layer)
+	linear := c.LayerType(m.Role.Layer) == LinearAttention
+	sides, ok := "outputs", false
+	want := 0
+	switch p := m.Role.Projection; {
+	case p == "o":
+		if sides, want = "inputs", queries*dim; linear {
+			if want = c.Linear.Values(); !c.Linear.Known() {
+				return "", true
+			}
+		}
+		ok = m.Rows == c.Hidden && m.Cols == want
+	case linear:
+		if want = c.linearOutputs(p); want == 0 {
+			return "", true
+		}
+		ok = m.Cols == c.Hidden && m.Rows == want
+	case p == "q": // twice as many where the output is gated, as in qwen3_next
+		want = queries * dim
+		ok = m.Cols == c.Hidden && (m.Rows == want || m.Rows == 2*want)
+	case p == "k" || p == "v":
+		want = keys * dim
+		ok = m.Cols == c.Hidden && m.Rows == want
+	default:
+		return "", true
+	}
+	return fmt.Sprintf("%d × %d, but the config makes it %d %s and hidden_size %d", m.Rows, m.Cols, want, sides, c.Hidden), ok
+}
+
+// linearOutputs is how many outputs a projection of linear attention has, 0 where it
+// is none or nobody knows.
+func (c *Config) linearOutputs(projection string) int {
+	l := c.Linear
+	if !l.Known() {
+		return 0
+	}
+	switch projection {
+	case "qkvz":
+		return 2*l.Keys() + 2*l.Values()
+	case "qkv":
+		return 2*l.Keys() + l.Values()
+	case "z":
+		return l.Values()
+	case "ba":
+		return 2 * l.ValueHeads
+	case "a", "b":
+		return l.ValueHeads
+	}
+	return 0
+}
