@@ -70,17 +70,10 @@ func glm4MoEConfig(m *metadata, c config) {
 	c["model_type"], c["use_qk_norm"] = "glm4_moe", qk
 }
 
-// deepSeekConfig: DeepSeek-V3. Files of before the split of kv_b give the sizes
+// deepSeekConfig: DeepSeek-V2 and V3. Files of before the split of kv_b give the sizes
 // of heads as they are, later ones those of attention over the latent beside them.
 func deepSeekConfig(m *metadata, c config) {
 	sigmoidConfig(m, c)
-	dense, _ := c["first_k_dense_replace"].(int)
-	if _, stated := m.one("expert_gating_func"); !stated {
-		if _, corrected := m.f.Lookup(fmt.Sprintf("blk.%d.exp_probs_b.bias", dense)); !corrected {
-			m.refuse("deepseek2.expert_gating_func is absent, and experts have no bias: a DeepSeek-V2, which has no forward pass here")
-		}
-	}
-	m.gating(sigmoid)
 	heads := m.need("attention.head_count")
 	key := m.count("attention.key_length_mla", m.count("attention.key_length", 0))
 	rope := m.need("rope.dimension_count")
@@ -95,7 +88,29 @@ func deepSeekConfig(m *metadata, c config) {
 	if q := m.count("attention.q_lora_rank", 0); q > 0 {
 		c["q_lora_rank"] = q
 	}
+	if m.isV2(c) {
+		m.gating(softmax)
+		c["model_type"], c["scoring_func"], c["topk_method"] = "deepseek_v2", "softmax", "greedy"
+		if g, _ := c["n_group"].(int); g > 1 {
+			c["topk_method"] = "group_limited_greedy"
+		}
+		return
+	}
+	m.gating(sigmoid)
 	c["rope_interleave"], c["topk_method"], c["scoring_func"] = true, "noaux_tc", "sigmoid"
+}
+
+// isV2 says whether a router is that of DeepSeek-V2: a softmax without a bias for the
+// choice. Its files state no function, which is what llama.cpp takes then.
+func (m *metadata) isV2(c config) bool {
+	if _, stated := m.one("expert_gating_func"); stated {
+		if g := m.count("expert_gating_func", 0); g != 0 {
+			return g == softmax
+		}
+	}
+	dense, _ := c["first_k_dense_replace"].(int)
+	_, corrected := m.f.Lookup(fmt.Sprintf("blk.%d.exp_probs_b.bias", dense))
+	return !corrected
 }
 
 // gemma3Config: the file does not say how scores are scaled; the one model that
@@ -176,6 +191,7 @@ const (
 	softmax         = 1
 	sigmoid         = 2
 	softmaxOfChosen = 3
+	sqrtSoftplus    = 4
 )
 
 // gating refuses a router that works otherwise than the architecture's; a file

@@ -21,6 +21,19 @@ type architecture struct {
 	paired bool
 	// plusOne says that norms are stored as 1+w.
 	plusOne bool
+	// ownSizes says that heads differ between layers, or that the widths of keys and
+	// values are no plain ones: config reads them.
+	ownSizes bool
+	// outer are tensors of no layer whose names differ.
+	outer map[string]string
+	// root says that checkpoints have no "model." before their names.
+	root bool
+	// mtp are the names that checkpoints give to tensors of the first MTP layer which
+	// stand beside its layer, below "mtp."; nil where MTP layers follow the others.
+	mtp map[string]string
+	// scales are weights beside which a tensor "scale" of its own meaning stands, with
+	// its name in checkpoints.
+	scales map[string]string
 }
 
 // config is a config.json that is being written.
@@ -36,15 +49,26 @@ var architectures = map[string]*architecture{
 	"deepseek2": {config: deepSeekConfig, names: preNorm},
 	"gemma3":    {config: gemma3Config, names: sandwich, plusOne: true},
 	"gpt-oss":   {config: gptOSSConfig, names: postNorm},
+	"qwen3next": {config: qwen3NextConfig, names: deltaNames, mtp: deltaMTP, plusOne: true},
+	"qwen35":    {config: qwen35Config, names: deltaNames, mtp: deltaMTP, plusOne: true},
+	"qwen35moe": {config: qwen35MoEConfig, names: deltaNames, mtp: deltaMTP, plusOne: true},
+	"step35":    {config: step35Config, names: stepNames, plusOne: true, ownSizes: true},
+	"gemma4":    {config: gemma4Config, names: gemma4Names, outer: gemma4Outer, scales: gemma4Scales, ownSizes: true},
+	"deepseek4": {config: deepSeek4Config, names: deepSeek4Names, outer: deepSeek4Outer, root: true, ownSizes: true},
 }
 
 // Architectures lists the values of general.architecture that are known.
 func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 
 // common are the keys that every architecture has.
-func common(m *metadata) config {
-	heads := m.need("attention.head_count")
+func common(m *metadata, a *architecture) config {
 	hidden := m.need("embedding_length")
+	if a.ownSizes {
+		c := config{"hidden_size": hidden, "num_hidden_layers": m.need("block_count"), "max_position_embeddings": m.need("context_length")}
+		c["rms_norm_eps"] = number(m.needReal("attention.layer_norm_rms_epsilon"))
+		return c.causal(m)
+	}
+	heads := m.need("attention.head_count")
 	dim := m.count("attention.key_length", hidden/heads)
 	if v := m.count("attention.value_length", dim); v != dim && m.arch != "deepseek2" {
 		m.refuse("%s.attention.key_length is %d and value_length %d", m.arch, dim, v)
@@ -55,7 +79,7 @@ func common(m *metadata) config {
 		"rms_norm_eps": number(m.needReal("attention.layer_norm_rms_epsilon")), "rope_theta": number(m.real("rope.freq_base", 10000)),
 	}
 	if d := m.count("rope.dimension_count", dim); d != dim && m.arch != "deepseek2" {
-		if d > dim || m.arch != "glm4moe" {
+		if d > dim || m.arch != "glm4moe" && !isDelta(m.arch) {
 			m.refuse("%s.rope.dimension_count is %d of a head of %d", m.arch, d, dim)
 		}
 		c["partial_rotary_factor"] = json.Number(strconv.FormatFloat(float64(d)/float64(dim), 'g', -1, 64))
@@ -63,6 +87,10 @@ func common(m *metadata) config {
 	if s := m.rope(); s != nil {
 		c["rope_scaling"] = s
 	}
+	return c.causal(m)
+}
+
+func (c config) causal(m *metadata) config {
 	if !m.flag("attention.causal", true) {
 		m.refuse("%s.attention.causal is false", m.arch)
 	}
@@ -73,6 +101,15 @@ func common(m *metadata) config {
 // what the model's own config says.
 func number(x float32) json.Number {
 	return json.Number(strconv.FormatFloat(float64(x), 'g', -1, 32))
+}
+
+// tenfold is ten times the decimal that an f32 stands for.
+func tenfold(x float32) json.Number {
+	d, err := strconv.ParseFloat(string(number(x)), 64)
+	if err != nil { // of no finite number
+		return number(10 * x)
+	}
+	return json.Number(strconv.FormatFloat(10*d, 'g', 8, 64))
 }
 
 // rope is the section of a config about scaling; nil where there is none.
@@ -104,7 +141,7 @@ func (m *metadata) rope() map[string]any {
 		}
 		// Converters write 0.1 times mscale_all_dim; DeepSeek's two factors are equal.
 		if logMul > 0 {
-			s["mscale"], s["mscale_all_dim"] = number(logMul*10), number(logMul*10)
+			s["mscale"], s["mscale_all_dim"] = tenfold(logMul), tenfold(logMul)
 		}
 		if attention > 0 && attention != 1 {
 			s["attention_factor"] = number(attention)
@@ -116,38 +153,38 @@ func (m *metadata) rope() map[string]any {
 }
 
 // newConfig writes the config.json that a file's metadata amount to.
-func newConfig(f *File) (config, *architecture, error) {
+func newConfig(f *File) (config, *architecture, *geometry, error) {
 	v, ok := f.Metadata["general.architecture"]
 	name, is := v.V.(string)
 	if !ok || !is {
-		return nil, nil, &checkpoint.FileError{File: f.Path, Reason: "has no key general.architecture, so it holds no model"}
+		return nil, nil, nil, &checkpoint.FileError{File: f.Path, Reason: "has no key general.architecture, so it holds no model"}
 	}
 	a, ok := architectures[name]
 	if !ok {
-		return nil, nil, &checkpoint.FileError{
+		return nil, nil, nil, &checkpoint.FileError{
 			File: f.Path, Err: checkpoint.ErrUnsupported,
 			Reason: fmt.Sprintf("general.architecture %q is not known; known are %s", name, strings.Join(Architectures(), ", ")),
 		}
 	}
 	m := &metadata{f: f, arch: name, asked: map[string]bool{}}
-	c := common(m)
+	c := common(m, a)
 	a.config(m, c)
 	m.unknown()
 	embedding, ok := f.Lookup("token_embd.weight")
 	switch {
 	case m.err != nil:
-		return nil, nil, m.err
+		return nil, nil, nil, m.err
 	case !ok || len(embedding.Shape) != 2:
-		return nil, nil, &checkpoint.FileError{File: f.Path, Tensor: "token_embd.weight", Reason: "is missing, or is no matrix"}
+		return nil, nil, nil, &checkpoint.FileError{File: f.Path, Tensor: "token_embd.weight", Reason: "is missing, or is no matrix"}
 	}
 	_, head := f.Lookup("output.weight")
 	c["vocab_size"], c["tie_word_embeddings"] = embedding.Shape[0], !head
-	if factors, ok := f.Lookup("rope_freqs.weight"); ok {
+	if factors, ok := f.Lookup("rope_freqs.weight"); ok && !a.ownSizes {
 		if err := c.ropeFactors(f, factors); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
-	return c, a, nil
+	return c, a, &m.geo, nil
 }
 
 // JSON is the config as a file has it.

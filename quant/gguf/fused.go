@@ -5,9 +5,6 @@ import "fmt"
 // gateUp is how a tensor with both halves of all experts is called.
 const gateUp = "ffn_gate_up_exps"
 
-// geometry are the numbers by which fused tensors are taken apart.
-type geometry struct{ experts, heads, kvHeads int }
-
 // pairs is the number of heads whose rows stand in pairs, of weight k of a tensor;
 // 0 where they do not.
 func (n naming) pairs(module string, k, heads, kvHeads int) int {
@@ -23,22 +20,31 @@ func (n naming) pairs(module string, k, heads, kvHeads int) int {
 
 // splitQKV makes q, k and v of one tensor that has their rows, or the values of
 // their biases, one after the other.
-func (m *Model) splitQKV(i int, g geometry, name func(part string) string) ([]Weight, error) {
+func (m *Model) splitQKV(i, layer int, g *geometry, name func(part string) string) ([]Weight, error) {
 	t := &m.Tensors[i]
-	all := g.heads + 2*g.kvHeads
-	if len(t.Shape) > 2 || g.kvHeads <= 0 || t.Shape[0]%int64(all) != 0 || g.heads%g.kvHeads != 0 {
-		return nil, m.shape(t, fmt.Sprintf("rows of %d heads and twice %d", g.heads, g.kvHeads))
+	var rows [3]int
+	if g.qkv != nil {
+		rows = g.qkv(layer)
+		if all := rows[0] + rows[1] + rows[2]; len(t.Shape) > 2 || t.Shape[0] != int64(all) || min(rows[0], rows[1], rows[2]) <= 0 {
+			return nil, m.shape(t, fmt.Sprintf("rows of %d, %d and %d", rows[0], rows[1], rows[2]))
+		}
+	} else {
+		all := g.heads + 2*g.kvHeads
+		if len(t.Shape) > 2 || g.kvHeads <= 0 || t.Shape[0]%int64(all) != 0 || g.heads%g.kvHeads != 0 {
+			return nil, m.shape(t, fmt.Sprintf("rows of %d heads and twice %d", g.heads, g.kvHeads))
+		}
+		wide := int(t.Shape[0]) / all
+		rows = [3]int{g.heads * wide, g.kvHeads * wide, g.kvHeads * wide}
 	}
-	wide := int(t.Shape[0]) / all
 	var out []Weight
 	at := 0
-	for _, part := range []struct {
-		name  string
-		heads int
-	}{{"q", g.heads}, {"k", g.kvHeads}, {"v", g.kvHeads}} {
-		n := part.heads * wide
-		w := Weight{Name: name(part.name), Rows: n, pieces: []piece{{tensor: i, first: int64(at), rows: n}}}
-		if len(t.Shape) == 1 { // pieces of vectors count in their own length
+	for k, part := range []string{"q", "k", "v"} {
+		n := rows[k]
+		w := Weight{Name: name(part), Rows: n, pieces: []piece{{tensor: i, first: int64(at), rows: n}}}
+		if len(t.Shape) == 1 {
+			if at%n != 0 { // pieces of vectors count in their own length
+				return nil, m.shape(t, "a matrix")
+			}
 			w.Vector, w.Rows, w.Cols = true, 1, n
 			w.pieces[0] = piece{tensor: i, first: int64(at / n), rows: 1}
 		} else {

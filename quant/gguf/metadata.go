@@ -14,6 +14,7 @@ type metadata struct {
 	f     *File
 	arch  string
 	asked map[string]bool
+	geo   geometry
 	err   error
 }
 
@@ -95,6 +96,116 @@ func (m *metadata) count(key string, otherwise int) int {
 		return otherwise
 	}
 	return int(n)
+}
+
+// wanted is a count that has but one value.
+type wanted struct {
+	key string
+	n   int
+}
+
+// wants refuses counts that are there and others.
+func (m *metadata) wants(why string, list []wanted) {
+	for _, w := range list {
+		if n := m.count(w.key, w.n); n != w.n {
+			m.refuse("%s.%s is %d %s %d", m.arch, w.key, n, why, w.n)
+		}
+	}
+}
+
+// blocks is the number of layers, MTP layers among them.
+func (m *metadata) blocks() int {
+	n := m.need("block_count")
+	if n > maxBlocks {
+		m.broken("%s.block_count is %d", m.arch, n)
+		return 1
+	}
+	return n
+}
+
+// counts are the values of a list, or so many times one value; otherwise where the key
+// is absent.
+func (m *metadata) counts(key string, n int, otherwise []int) []int {
+	v, ok := m.value(key)
+	if !ok {
+		return otherwise
+	}
+	out := make([]int, n)
+	var list []int64
+	switch x := v.List.(type) {
+	case nil:
+		one := m.count(key, 0)
+		for i := range out {
+			out[i] = one
+		}
+		return out
+	case []int64:
+		list = x
+	case []uint64:
+		for _, u := range x {
+			list = append(list, int64(min(u, maxCount+1)))
+		}
+	default:
+		m.broken("%s.%s is a list of %s", m.arch, key, v.Elem)
+		return out
+	}
+	if len(list) < n {
+		m.broken("%s.%s has %d values, want %d", m.arch, key, len(list), n)
+		return out
+	}
+	for i := range out {
+		if list[i] < 0 || list[i] > maxCount {
+			m.broken("%s.%s: value %d is %d, want an integer from 0 to %d", m.arch, key, i, list[i], maxCount)
+			return make([]int, n)
+		}
+		out[i] = int(list[i])
+	}
+	return out
+}
+
+// reals are the values of a list, or so many times one value; zeros where the key is
+// absent.
+func (m *metadata) reals(key string, n int) []float32 {
+	out := make([]float32, n)
+	v, ok := m.value(key)
+	if list, is := v.List.([]float64); ok && is {
+		if len(list) < n {
+			m.broken("%s.%s has %d values, want %d", m.arch, key, len(list), n)
+			return out
+		}
+		for i := range out {
+			if out[i] = float32(list[i]); out[i]-out[i] != 0 {
+				m.broken("%s.%s: value %d is %g", m.arch, key, i, out[i])
+				return make([]float32, n)
+			}
+		}
+		return out
+	}
+	one := m.real(key, 0)
+	for i := range out {
+		out[i] = one
+	}
+	return out
+}
+
+// flags are the values of a list, or what otherwise says where the key is absent.
+func (m *metadata) flags(key string, n int, otherwise func(i int) bool) []bool {
+	out := make([]bool, n)
+	v, ok := m.value(key)
+	list, is := v.List.([]bool)
+	switch {
+	case ok && !is:
+		m.broken("%s.%s is no list of truths", m.arch, key)
+	case ok && len(list) < n:
+		m.broken("%s.%s has %d values, want %d", m.arch, key, len(list), n)
+	case ok:
+		copy(out, list)
+	default:
+		for i := range out {
+			out[i] = otherwise(i)
+		}
+	}
+	return out
 }
 
 // need is a count that must be there and not 0.

@@ -3,7 +3,9 @@ package gguf
 import (
 	"fmt"
 	"math"
+	"strings"
 
+	"quantscope/kernels"
 	"quantscope/quant/checkpoint"
 	"quantscope/quant/topology"
 )
@@ -40,7 +42,7 @@ func OpenModelWith(path string, o Options) (*Model, error) {
 // NewModel takes an opened file for a model. An architecture, a key or a tensor
 // that is not known is refused by its name.
 func NewModel(f *File) (*Model, error) {
-	c, a, err := newConfig(f)
+	c, a, geo, err := newConfig(f)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +50,7 @@ func NewModel(f *File) (*Model, error) {
 	if m.Config, err = c.JSON(); err != nil {
 		return nil, &checkpoint.FileError{File: f.Path, Reason: "config", Err: err}
 	}
-	if err := m.weights(c, a); err != nil {
+	if err := m.weights(c, a, geo); err != nil {
 		return nil, err
 	}
 	named := make([]topology.Named, len(m.Weights))
@@ -92,47 +94,55 @@ func (m *Model) named(w *Weight) topology.Named {
 	return n
 }
 
+// geometry are the numbers by which tensors are taken apart.
+type geometry struct {
+	experts, heads, kvHeads int
+	qkv                     func(layer int) [3]int // rows of queries, keys and values of one tensor; nil where heads say it
+	delta                   *deltaGeometry         // nil without linear attention
+	linear                  []bool                 // of each block
+}
+
 // weights lists what the file's tensors are.
-func (m *Model) weights(c config, a *architecture) error {
+func (m *Model) weights(c config, a *architecture, g *geometry) error {
 	modelType, _ := c["model_type"].(string)
-	n := newNaming(a, modelType)
-	heads, _ := c["num_attention_heads"].(int)
-	kvHeads, _ := c["num_key_value_heads"].(int)
-	experts := 0
+	layers, _ := c["num_hidden_layers"].(int)
+	n := newNaming(a, modelType, layers)
+	g.heads, _ = c["num_attention_heads"].(int)
+	g.kvHeads, _ = c["num_key_value_heads"].(int)
 	for _, key := range []string{"num_local_experts", "num_experts", "n_routed_experts"} {
 		if e, ok := c[key].(int); ok {
-			experts = e
+			g.experts = e
 		}
 	}
-	if experts > maxExperts {
-		return &checkpoint.FileError{File: m.Path, Reason: fmt.Sprintf("%d experts", experts)}
+	if g.experts > maxExperts {
+		return &checkpoint.FileError{File: m.Path, Reason: fmt.Sprintf("%d experts", g.experts)}
 	}
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
-		if err := fits(m.File, t); err != nil {
+		layer, module, param := split(t.Name)
+		if err := m.fits(t, n, module); err != nil {
 			return err
 		}
-		layer, module, param := split(t.Name)
-		if beside, err := m.beside(t, param); err != nil {
+		if beside, err := m.beside(t, n, module, param); err != nil {
 			return err
 		} else if beside {
 			continue
 		}
-		ws, err := m.of(n, i, layer, module, param, geometry{experts, heads, kvHeads})
+		ws, err := m.of(n, i, layer, module, param, g)
 		if err != nil {
 			return err
 		}
 		for k := range ws {
 			w := &ws[k]
-			if h := n.pairs(module, k, heads, kvHeads); h > 0 {
+			if h := n.pairs(module, k, g.heads, g.kvHeads); h > 0 {
 				if err := m.pair(w, t, h); err != nil {
 					return err
 				}
 			}
-			if n.plusOne && w.Vector && param == "weight" {
+			if w.Vector && n.shifts(module, param) {
 				w.Shift = -1
 			}
-			if err := m.scale(w, t, k); err != nil {
+			if err := m.scale(w, t, k, n); err != nil {
 				return err
 			}
 			for p := range w.pieces {
@@ -145,72 +155,102 @@ func (m *Model) weights(c config, a *architecture) error {
 	return nil
 }
 
-// fits refuses tensors whose sides or sizes no forward pass can take.
-func fits(f *File, t *Tensor) error {
+// fits refuses tensors whose sides or sizes no forward pass can take, and types that
+// have no decoder: of integers, all but a table of experts.
+func (m *Model) fits(t *Tensor, n naming, module string) error {
 	if len(t.Shape) == 0 || t.Elements() == 0 {
-		return &checkpoint.FileError{File: f.Parts[t.Part].Name, Tensor: t.Name, Reason: fmt.Sprintf("has shape %v", t.Shape)}
+		return m.fail(t, fmt.Sprintf("has shape %v", t.Shape))
 	}
 	if t.Elements() > math.MaxInt/8 {
-		return &checkpoint.FileError{File: f.Parts[t.Part].Name, Tensor: t.Name, Reason: fmt.Sprintf("shape %v is too large", t.Shape)}
+		return m.fail(t, fmt.Sprintf("shape %v is too large", t.Shape))
 	}
-	if !t.Type.Decodes() {
-		return f.noDecoder(t)
+	if table := n.layer[module] != "" && module == "ffn_gate_tid2eid"; !t.Type.Decodes() && !(table && t.Type == kernels.GGUFI32) {
+		return m.noDecoder(t)
 	}
 	return nil
 }
 
+// fail is an error about a tensor.
+func (m *Model) fail(t *Tensor, reason string) error {
+	return &checkpoint.FileError{File: m.Parts[t.Part].Name, Tensor: t.Name, Reason: reason}
+}
+
 // of are the weights that a tensor holds; none for one that was read as part of
 // the config.
-func (m *Model) of(n naming, i, layer int, module, param string, g geometry) ([]Weight, error) {
+func (m *Model) of(n naming, i, layer int, module, param string, g *geometry) ([]Weight, error) {
 	t := &m.Tensors[i]
-	one := func(name string) ([]Weight, error) {
-		w, err := m.whole(name, i)
-		return []Weight{w}, err
-	}
+	one := func(w Weight, err error) ([]Weight, error) { return []Weight{w}, err }
 	switch {
-	case param != "weight" && param != "bias":
+	case n.scales[module] != "" && param == scaleParam:
+		w, err := m.whole(n.in(layer, n.scales[module]), i)
+		if of, ok := m.Lookup(strings.TrimSuffix(t.Name, scaleParam) + "weight"); ok && n.scalesWeight(of, module) {
+			w.form = ones
+		}
+		return one(w, err)
+	case param != "weight" && param != "bias" && module != "ssm_a":
 		return nil, unknownTensor(m.File, t)
 	case layer < 0 && t.Name == "rope_freqs.weight":
 		return nil, nil
 	case layer < 0:
-		if name, ok := outside[module]; ok {
-			return one(name + "." + param)
+		if name, ok := n.outer[module]; ok {
+			return one(m.whole(withParam(name, param), i))
+		}
+		return nil, unknownTensor(m.File, t)
+	case n.mtp != nil && strings.HasPrefix(module, "nextn."):
+		for name, g := range n.mtp {
+			if g == module && layer == n.main {
+				return one(m.whole("mtp."+name+"."+param, i))
+			}
 		}
 		return nil, unknownTensor(m.File, t)
 	case module == "exp_probs_b":
-		return one(fmt.Sprintf("model.layers.%d.%s.e_score_correction_bias", layer, n.router))
+		name := expertNames[n.kind].correction
+		if name == "" {
+			return nil, unknownTensor(m.File, t)
+		}
+		return one(m.whole(n.in(layer, name), i))
+	case module == "exp_probs_b_vl" && n.root: // routes the tokens of images
+		return nil, nil
 	case module == "attn_k_b" && param == "weight":
 		v, ok := m.byName[fmt.Sprintf("blk.%d.attn_v_b.weight", layer)]
 		if !ok {
-			return nil, &checkpoint.FileError{File: m.Parts[t.Part].Name, Tensor: t.Name, Reason: "stands without attn_v_b"}
+			return nil, m.fail(t, "stands without attn_v_b")
 		}
-		w, err := m.join(fmt.Sprintf("model.layers.%d.self_attn.kv_b_proj.weight", layer), i, v)
-		return []Weight{w}, err
+		return one(m.join(n.in(layer, "self_attn.kv_b_proj.weight"), i, v))
 	case module == "attn_v_b" && param == "weight":
 		if _, ok := m.byName[fmt.Sprintf("blk.%d.attn_k_b.weight", layer)]; ok {
 			return nil, nil
 		}
-		return nil, &checkpoint.FileError{File: m.Parts[t.Part].Name, Tensor: t.Name, Reason: "stands without attn_k_b"}
+		return nil, m.fail(t, "stands without attn_k_b")
+	}
+	if ws, known, err := m.deltaWeights(n, i, layer, module, param, g); known {
+		return ws, err
 	}
 	switch module {
 	case "attn_qkv":
-		return m.splitQKV(i, g, func(part string) string {
-			return fmt.Sprintf("model.layers.%d.self_attn.%s_proj.%s", layer, part, param)
-		})
+		return m.splitQKV(i, layer, g, func(part string) string { return n.in(layer, fmt.Sprintf("self_attn.%s_proj.%s", part, param)) })
 	case "ffn_gate_up_exps":
 		return m.splitGateUp(i, g.experts, func(e int, part string) string { return n.expert(layer, e, part, param) })
+	case "ffn_gate_inp_shexp": // one row, which some files have as a vector
+		w, err := m.whole(n.in(layer, withParam(n.layer[module], param)), i)
+		w.Vector = false
+		if n.layer[module] == "" {
+			return nil, unknownTensor(m.File, t)
+		}
+		return one(w, err)
+	case "attn_compressor_ape", "indexer_compressor_ape", "ffn_gate_tid2eid":
+		if name, ok := n.layer[module]; ok {
+			return one(m.flat(n.in(layer, withParam(name, param)), i))
+		}
 	}
 	if part, ok := routed[module]; ok {
 		return m.stack(i, g.experts, func(e int) string { return n.expert(layer, e, part, param) })
 	}
 	if part, e, ok := oldExpert(module); ok && e < g.experts {
-		return one(n.expert(layer, e, part, param))
+		return one(m.whole(n.expert(layer, e, part, param), i))
 	}
 	if name, ok := n.layer[module]; ok {
-		if module == "attn_sinks" { // the checkpoint's name has no parameter
-			return one(fmt.Sprintf("model.layers.%d.%s", layer, name))
-		}
-		return one(fmt.Sprintf("model.layers.%d.%s.%s", layer, name, param))
+		return one(m.whole(n.in(layer, withParam(name, param)), i))
 	}
 	return nil, unknownTensor(m.File, t)
 }

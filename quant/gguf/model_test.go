@@ -50,7 +50,7 @@ func TestMetadataThatAreRefused(t *testing.T) {
 		words []string
 	}{
 		"no architecture":          {"general.architecture", nil, []string{"general.architecture"}},
-		"an unknown architecture":  {"general.architecture", "falcon", []string{`"falcon"`, "deepseek2, gemma3, glm4moe, gpt-oss, llama, qwen2, qwen3, qwen3moe"}},
+		"an unknown architecture":  {"general.architecture", "falcon", []string{`"falcon"`, "deepseek2, deepseek4, gemma3, gemma4, glm4moe, gpt-oss, llama, qwen2, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, step35"}},
 		"no layers":                {"llama.block_count", nil, []string{"llama.block_count"}},
 		"no hidden size":           {"llama.embedding_length", nil, []string{"llama.embedding_length"}},
 		"no heads":                 {"llama.attention.head_count", uint32(0), []string{"llama.attention.head_count is 0"}},

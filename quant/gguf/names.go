@@ -46,25 +46,52 @@ var (
 // routed are the tensors of all experts of a layer.
 var routed = map[string]string{"ffn_gate_exps": "gate", "ffn_up_exps": "up", "ffn_down_exps": "down"}
 
-// expertNames are how checkpoints call an expert's parts and the router, by
-// model type.
-var expertNames = map[string]struct{ router, block, gate, up, down string }{
-	"mixtral": {"block_sparse_moe.gate", "block_sparse_moe.experts", "w1", "w3", "w2"},
-	"gpt_oss": {"mlp.router", "mlp.experts", "gate_proj", "up_proj", "down_proj"},
-	"":        {"mlp.gate", "mlp.experts", "gate_proj", "up_proj", "down_proj"},
+// expertNames are how checkpoints call an expert's parts, the router and its bias for
+// the choice, by model type.
+var expertNames = map[string]struct{ router, correction, block, gate, up, down string }{
+	"mixtral":     {"block_sparse_moe.gate", "block_sparse_moe.gate.e_score_correction_bias", "block_sparse_moe.experts", "w1", "w3", "w2"},
+	"gpt_oss":     {"mlp.router", "mlp.router.e_score_correction_bias", "mlp.experts", "gate_proj", "up_proj", "down_proj"},
+	"step3p5":     {"moe.gate", "moe.router_bias", "moe.experts", "gate_proj", "up_proj", "down_proj"},
+	"deepseek_v4": {"ffn.gate", "ffn.gate.bias", "ffn.experts", "w1", "w3", "w2"},
+	"gemma4_text": {"router.proj", "", "experts", "gate_proj", "up_proj", "down_proj"},
+	"":            {"mlp.gate", "mlp.gate.e_score_correction_bias", "mlp.experts", "gate_proj", "up_proj", "down_proj"},
+}
+
+// bare are the modules that checkpoints give no parameter's name.
+var bare = set(
+	"self_attn.sinks", "attn.attn_sink", "linear_attn.A_log", "linear_attn.dt_bias", "layer_scalar", "attn.compressor.ape", "attn.indexer.compressor.ape", "ffn.gate.tid2eid",
+	"hc_attn_fn", "hc_attn_base", "hc_attn_scale", "hc_ffn_fn", "hc_ffn_base", "hc_ffn_scale", "hc_head_fn", "hc_head_base", "hc_head_scale")
+
+func set(words ...string) map[string]bool {
+	m := make(map[string]bool, len(words))
+	for _, w := range words {
+		m[w] = true
+	}
+	return m
+}
+
+// withParam is the name of a parameter of a checkpoint's module.
+func withParam(module, param string) string {
+	if bare[module] {
+		return module
+	}
+	return module + "." + param
 }
 
 // naming turns names of the file into those of checkpoints for transformers.
 type naming struct {
 	*architecture
 	layer  map[string]string
+	outer  map[string]string
 	kind   string // model_type
 	router string
+	main   int // decoder layers; those from here on are MTP layers
 }
 
-func newNaming(a *architecture, modelType string) naming {
-	n := naming{architecture: a, layer: maps.Clone(inLayer), kind: modelType}
+func newNaming(a *architecture, modelType string, main int) naming {
+	n := naming{architecture: a, layer: maps.Clone(inLayer), outer: maps.Clone(outside), kind: modelType, main: main}
 	maps.Copy(n.layer, a.names)
+	maps.Copy(n.outer, a.outer)
 	e, ok := expertNames[modelType]
 	if !ok {
 		e = expertNames[""]
@@ -75,11 +102,27 @@ func newNaming(a *architecture, modelType string) naming {
 	return n
 }
 
+// in is the checkpoint's name of something in a layer.
+func (n naming) in(layer int, rest string) string {
+	switch {
+	case n.mtp != nil && layer >= n.main:
+		return fmt.Sprintf("mtp.layers.%d.%s", layer-n.main, rest)
+	case n.root:
+		return fmt.Sprintf("layers.%d.%s", layer, rest)
+	}
+	return fmt.Sprintf("model.layers.%d.%s", layer, rest)
+}
+
 // expert is the name of one expert's part.
 func (n naming) expert(layer, expert int, part, param string) string {
 	e := expertNames[n.kind]
 	part = map[string]string{"gate": e.gate, "up": e.up, "down": e.down}[part]
-	return fmt.Sprintf("model.layers.%d.%s.%d.%s.%s", layer, e.block, expert, part, param)
+	return n.in(layer, fmt.Sprintf("%s.%d.%s.%s", e.block, expert, part, param))
+}
+
+// shifts says whether a tensor is a norm that is stored as 1+w.
+func (n naming) shifts(module, param string) bool {
+	return n.plusOne && param == "weight" && strings.HasSuffix(module, "norm") && module != "ssm_norm"
 }
 
 // split takes a name apart: the layer, or -1, the module and the parameter.
@@ -92,9 +135,12 @@ func split(name string) (layer int, module, param string) {
 	if !ok {
 		return -1, module, param
 	}
-	digits, rest, ok := strings.Cut(rest, ".")
+	digits, inner, ok := strings.Cut(rest, ".")
+	if !ok && param != "" { // blk.0.ssm_a has no parameter
+		digits, inner, ok, param = rest, param, true, ""
+	}
 	if n, err := strconv.Atoi(digits); ok && err == nil && n >= 0 && n < maxBlocks && strconv.Itoa(n) == digits {
-		return n, rest, param
+		return n, inner, param
 	}
 	return -1, module, param
 }

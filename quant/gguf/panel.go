@@ -52,7 +52,7 @@ func (m *Model) Load(ctx context.Context, w *Weight, set kernels.Set, buf []byte
 
 // Operand is the matrix as a factor of a product.
 func (l *Loaded) Operand() kernels.Operand {
-	if p := &l.pieces[0]; len(l.pieces) == 1 && p.heads == 0 && !p.turned && !p.scaled {
+	if p := &l.pieces[0]; len(l.pieces) == 1 && p.inOrder() && !p.turned && !p.scaled {
 		for t, e := range map[kernels.GGUFType]kernels.Element{kernels.GGUFF32: kernels.F32, kernels.GGUFF16: kernels.F16, kernels.GGUFBF16: kernels.BF16} {
 			if p.t.Type == t {
 				return kernels.StoredOperand(kernels.Matrix{Element: e, Rows: l.w.Rows, Cols: l.w.Cols, Data: p.data})
@@ -103,9 +103,12 @@ func (l *Loaded) decode(p *loadedPiece, dst []float32, row0, rows, col0, cols in
 	if p.turned {
 		return l.columns(p, dst, row0, rows, col0, cols)
 	}
+	if p.colTiles != nil {
+		return l.tiledColumns(p, dst, row0, rows, col0, cols)
+	}
 	block, bytes := p.t.Type.Block()
 	from, n := col0/block*bytes, cols/block*bytes
-	if p.heads == 0 && n == p.rowBytes { // whole rows, one after the other
+	if p.inOrder() && n == p.rowBytes { // whole rows, one after the other
 		return l.set.DecodeGGUF(dst, p.t.Type, p.data[row0*n:][:rows*n])
 	}
 	for r := range rows {
@@ -139,13 +142,41 @@ func (l *Loaded) columns(p *loadedPiece, dst []float32, row0, rows, col0, cols i
 	return nil
 }
 
+// tiledColumns decodes columns that stand in another order: run by run, each with the
+// blocks that it lies in.
+func (l *Loaded) tiledColumns(p *loadedPiece, dst []float32, row0, rows, col0, cols int) error {
+	block, bytes := p.t.Type.Block()
+	scratch := columnPool.Get().(*[]float32)
+	defer columnPool.Put(scratch)
+	for c := 0; c < cols; {
+		at, n := p.colTiles.run(col0+c, cols-c)
+		first, last := at/block, (at+n-1)/block+1
+		if cap(*scratch) < (last-first)*block {
+			*scratch = make([]float32, (last-first)*block)
+		}
+		line := (*scratch)[:(last-first)*block]
+		for r := range rows {
+			raw := p.data[p.storedRow(row0+r)*p.rowBytes:][:p.rowBytes]
+			if err := l.set.DecodeGGUF(line, p.t.Type, raw[first*bytes:last*bytes]); err != nil {
+				return err
+			}
+			copy(dst[r*cols+c:][:n], line[at-first*block:])
+		}
+		c += n
+	}
+	return nil
+}
+
+// inOrder says whether rows and columns stand as the weight has them.
+func (p *piece) inOrder() bool { return p.heads == 0 && p.rowTiles == nil && p.colTiles == nil }
+
 // ReadRows reads rows of a matrix, one after the other, straight from the file.
 func (m *Model) ReadRows(ctx context.Context, w *Weight, rows []int32, dst []float32) error {
 	if len(dst) != len(rows)*w.Cols {
 		return fmt.Errorf("gguf: %d values for %d rows of %s: %w", len(dst), len(rows), w.Name, kernels.ErrShape)
 	}
 	p := &w.pieces[0]
-	if w.Vector || len(w.pieces) > 1 || p.turned {
+	if w.Vector || len(w.pieces) > 1 || p.turned || p.colTiles != nil {
 		return fmt.Errorf("gguf: %s cannot be read by rows: %w", w.Name, kernels.ErrUnsupported)
 	}
 	for i, r := range rows {
@@ -164,27 +195,3 @@ func (m *Model) ReadRows(ctx context.Context, w *Weight, rows []int32, dst []flo
 // maxVector bounds norms and biases; the widest have a few hundred thousand
 // values.
 const maxVector = 1 << 24
-
-// ReadVector reads a norm or a bias.
-func (m *Model) ReadVector(ctx context.Context, w *Weight) ([]float32, error) {
-	p := &w.pieces[0]
-	t := &m.Tensors[p.tensor]
-	if !w.Vector || w.Cols > maxVector {
-		return nil, m.shape(t, "a vector")
-	}
-	raw := make([]float32, w.Cols)
-	if err := m.Decode(ctx, t, p.first*int64(w.Cols), raw); err != nil {
-		return nil, err
-	}
-	if p.heads > 0 {
-		out := make([]float32, len(raw))
-		for i := range out {
-			out[i] = raw[paired(i, len(raw)/p.heads)]
-		}
-		raw = out
-	}
-	for i := range raw {
-		raw[i] += w.Shift
-	}
-	return raw, nil
-}

@@ -24,36 +24,51 @@ const maxRotary = 1 << 12
 // of that family has it, makes the rest of them. Divisors that follow no such rule
 // are refused.
 func (c config) ropeFactors(f *File, t *Tensor) error {
-	refuse := func(format string, args ...any) error {
-		return &checkpoint.FileError{File: f.Path, Tensor: t.Name, Reason: fmt.Sprintf(format, args...), Err: checkpoint.ErrUnsupported}
-	}
 	if c["rope_scaling"] != nil {
-		return refuse("divisors of a rope beside a scaling of its own")
+		return refuseRope(f, t, "divisors of a rope beside a scaling of its own")
 	}
+	dim, _ := c["head_dim"].(int)
+	theta, err := strconv.ParseFloat(string(c["rope_theta"].(json.Number)), 64)
+	if err != nil || theta <= 0 {
+		return refuseRope(f, t, "rope_theta is %v", c["rope_theta"])
+	}
+	s, err := llama3Section(f, t, dim/2, dim/2, theta)
+	if s != nil {
+		c["rope_scaling"] = s
+	}
+	return err
+}
+
+func refuseRope(f *File, t *Tensor, format string, args ...any) error {
+	return &checkpoint.FileError{File: f.Path, Tensor: t.Name, Reason: fmt.Sprintf(format, args...), Err: checkpoint.ErrUnsupported}
+}
+
+// llama3Section is the section of a config about the rule that so many divisors came
+// from, of which the first few belong to frequencies and the others are 1; nil where
+// they divide nothing.
+func llama3Section(f *File, t *Tensor, all, used int, theta float64) (map[string]any, error) {
 	n := t.Elements()
-	if dim, _ := c["head_dim"].(int); n > maxRotary || 2*n != int64(dim) {
-		return refuse("%d divisors for heads of %v channels", n, c["head_dim"])
+	if n > maxRotary || n != int64(all) {
+		return nil, refuseRope(f, t, "%d divisors for heads of %d channels", n, 2*all)
 	}
 	divisors := make([]float32, n)
 	if err := f.Decode(context.Background(), t, 0, divisors); err != nil {
-		return err
+		return nil, err
 	}
 	if !slices.ContainsFunc(divisors, func(d float32) bool { return d != 1 }) {
-		return nil
+		return nil, nil
 	}
-	theta, err := strconv.ParseFloat(string(c["rope_theta"].(json.Number)), 64)
-	if err != nil || theta <= 0 {
-		return refuse("rope_theta is %v", c["rope_theta"])
+	if slices.ContainsFunc(divisors[used:], func(d float32) bool { return d != 1 }) {
+		return nil, refuseRope(f, t, "divisors of channels that do not rotate are not 1")
 	}
-	r, ok := llama3Of(divisors, theta)
+	r, ok := llama3Of(divisors[:used], theta)
 	if !ok {
-		return refuse("its divisors of rope frequencies follow no rule that is known; known is that of Llama 3.1")
+		return nil, refuseRope(f, t, "its divisors of rope frequencies follow no rule that is known; known is that of Llama 3.1")
 	}
-	c["rope_scaling"] = map[string]any{
+	return map[string]any{
 		"rope_type": "llama3", "factor": number(float32(r.factor)), "low_freq_factor": r.low, "high_freq_factor": r.high,
 		"original_max_position_embeddings": int(r.original),
-	}
-	return nil
+	}, nil
 }
 
 // llama3 are the parameters of the rule.
@@ -99,7 +114,7 @@ func llama3Of(divisors []float32, theta float64) (llama3, bool) {
 			tries = append(tries, llama3{r.factor, 1, math.Round((1+1/b)*8) / 8, math.Round(a / b)}, llama3{r.factor, 1, 1 + 1/b, math.Round(a / b)})
 		}
 	}
-	for _, high := range []float64{4, 2, 8, 16, 1.5} {
+	for _, high := range []float64{4, 32, 2, 8, 16, 1.5} {
 		if n >= 1 {
 			tries = append(tries, llama3{r.factor, 1, high, math.Round(((high-1)*sy + n) / sx)})
 		} else if first := slices.Index(divisors, float32(r.factor)); first > 0 {

@@ -18,8 +18,8 @@ const (
 )
 
 // beside says whether a tensor only belongs to the weight that it is named after.
-func (m *Model) beside(t *Tensor, param string) (bool, error) {
-	if param != scaleParam && param != inputScaleParam {
+func (m *Model) beside(t *Tensor, n naming, module, param string) (bool, error) {
+	if param != scaleParam && param != inputScaleParam || param == scaleParam && n.scales[module] != "" {
 		return false, nil
 	}
 	if _, ok := m.Lookup(strings.TrimSuffix(t.Name, param) + "weight"); !ok {
@@ -28,10 +28,17 @@ func (m *Model) beside(t *Tensor, param string) (bool, error) {
 	return true, nil
 }
 
+// scalesWeight says whether the scale beside a weight multiplies its values, rather
+// than being a tensor of its own meaning. With NVFP4, llama.cpp's converter multiplies
+// the two, so that the other is 1.
+func (n naming) scalesWeight(t *Tensor, module string) bool {
+	return n.scales[module] == "" || t.Type == kernels.GGUFNVFP4
+}
+
 // scale gives weight k of tensor t the factor that stands beside it.
-func (m *Model) scale(w *Weight, t *Tensor, k int) error {
+func (m *Model) scale(w *Weight, t *Tensor, k int, n naming) error {
 	name, ok := strings.CutSuffix(t.Name, ".weight")
-	if !ok {
+	if _, module, _ := split(t.Name); !ok || !n.scalesWeight(t, module) {
 		return nil
 	}
 	for i := range w.pieces {
@@ -47,19 +54,19 @@ func (m *Model) scale(w *Weight, t *Tensor, k int) error {
 		fail := func(reason string) error {
 			return &checkpoint.FileError{File: m.Parts[s.Part].Name, Tensor: s.Name, Reason: reason}
 		}
-		n := s.Elements()
-		stacked := len(t.Shape) == 3 && n == t.Shape[0]
+		values := s.Elements()
+		stacked := len(t.Shape) == 3 && values == t.Shape[0]
 		switch {
 		case s.Type != kernels.GGUFF32:
 			return fail(fmt.Sprintf("is of type %s, want F32", s.Type))
-		case n != 1 && !stacked:
-			return fail(fmt.Sprintf("has %d values for a weight of shape %v", n, t.Shape))
+		case values != 1 && !stacked:
+			return fail(fmt.Sprintf("has %d values for a weight of shape %v", values, t.Shape))
 		case !stacked:
 			at = 0
 		case strings.HasSuffix(name, gateUp): // two weights an expert
 			at = k / 2
 		}
-		x := make([]float32, n)
+		x := make([]float32, values)
 		if err := m.Decode(context.Background(), s, 0, x); err != nil {
 			return err
 		}

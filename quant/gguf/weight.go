@@ -17,9 +17,20 @@ type Weight struct {
 	Vector bool
 	Shift  float32 // what is added to the stored values: −1 where they are 1+w
 
-	pieces []piece
-	bytes  int64 // as stored, of all pieces
+	pieces  []piece
+	bytes   int64 // as stored, of all pieces
+	form    form  // of the values of a vector
+	grouped bool  // rows of each key head, from tensors that have those of all together
 }
+
+// form is what the stored values of a vector stand for.
+type form uint8
+
+const (
+	asStored form = iota
+	decay         // −exp(w): the logarithm is taken
+	ones          // each is 1, whatever is stored
+)
 
 // piece is some of the rows of a weight: consecutive rows of one tensor, seen as
 // a matrix of its last dimension, or the columns of them.
@@ -29,10 +40,13 @@ type piece struct {
 	rows   int // of the weight
 	// heads > 0: rows of each of so many heads, of a vector its values, stand in
 	// pairs. That of h·d + j·d/2 + i, j = 0 or 1, is stored at h·d + 2i + j.
-	heads  int
-	turned bool // what is stored are the columns of the weight: Cols rows of rows
-	scaled bool // what is decoded is multiplied by scale, which stands in a tensor of its own
-	scale  float32
+	heads int
+	// rowTiles and colTiles, where not nil: rows (values of a vector) and columns stand
+	// in the order of value heads that llama.cpp has.
+	rowTiles, colTiles *tiles
+	turned             bool // what is stored are the columns of the weight: Cols rows of rows
+	scaled             bool // what is decoded is multiplied by scale, which stands in a tensor of its own
+	scale              float32
 }
 
 // Types are those that the weight is stored in, without repetition.
@@ -52,17 +66,18 @@ func (m *Model) Stored(w *Weight) string { return m.Tensors[w.pieces[0].tensor].
 // Bytes is the size of the weight as stored.
 func (w *Weight) Bytes() int64 { return w.bytes }
 
-// Reordered says whether rows of the weight are stored in another order.
-func (w *Weight) Reordered() bool {
-	return slices.ContainsFunc(w.pieces, func(p piece) bool { return p.heads > 0 })
-}
+// Reordered says whether rows or columns of the weight are stored in another order.
+func (w *Weight) Reordered() bool { return w.orderID() != "" }
 
 // storedRow is where row r of the piece stands, from its first one on.
 func (p *piece) storedRow(r int) int {
-	if p.heads == 0 {
-		return r
+	switch {
+	case p.heads > 0:
+		return paired(r, p.rows/p.heads)
+	case p.rowTiles != nil:
+		return p.rowTiles.stored(r)
 	}
-	return paired(r, p.rows/p.heads)
+	return r
 }
 
 // paired is where row r of heads of d rows stands.

@@ -38,7 +38,7 @@ func FromCheckpoint(ck *checkpoint.Checkpoint, o Options) (*Source, error) {
 	if err := c.metadata(o); err != nil {
 		return nil, err
 	}
-	if c.names, err = gguf.NewNamer(c.Arch, c.cfg.TextModelType); err != nil {
+	if c.names, err = gguf.NewNamer(c.Arch, c.cfg.TextModelType, c.cfg.Layers); err != nil {
 		return nil, err
 	}
 	if err := c.tensors(); err != nil {
