@@ -40,9 +40,9 @@ func TestInputs(t *testing.T) {
 			known[head.At] = head
 			used := map[model.Place]bool{}
 			for p, x := range g.x {
-				in, ok := known[InputOf(p, moe[p.Layer])]
+				in, ok := known[model.InputOf(p, moe[p.Layer])]
 				if !ok {
-					t.Fatalf("%s reads %s, which is not listed", p, InputOf(p, moe[p.Layer]))
+					t.Fatalf("%s reads %s, which is not listed", p, model.InputOf(p, moe[p.Layer]))
 				}
 				used[in.At] = true
 				if len(g.x[in.told])%in.N != 0 {

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"fmt"
+	"slices"
 
 	"quantscope/analysis/model"
 	"quantscope/quant/topology"
@@ -9,7 +10,7 @@ import (
 
 // Kept is one input that a file keeps the moments of.
 type Kept struct {
-	At      model.Place // as InputOf names it
+	At      model.Place // as model.InputOf names it
 	N       int         // columns
 	Hessian bool
 	For     []string // the linear maps that read it, as in "attention q"; "expert gate" stands for those of all experts
@@ -41,7 +42,7 @@ func AllInputs(s *model.Spec, src model.Source, hessians bool) []KeptUnit {
 		for i := range list {
 			l := &list[i]
 			u := KeptUnit{Name: UnitName(l)}
-			readers := readersOf(l)
+			readers := readersOf(s, l)
 			for _, in := range Inputs(s, l, OwnHead(src, l)) {
 				u.Inputs = append(u.Inputs, Kept{in.At, in.N, hessians, readers[in.At]})
 			}
@@ -53,44 +54,25 @@ func AllInputs(s *model.Spec, src model.Source, hessians bool) []KeptUnit {
 }
 
 // readersOf are the linear maps of a layer by what they read.
-func readersOf(l *model.Layer) map[model.Place][]string {
+func readersOf(s *model.Spec, l *model.Layer) map[model.Place][]string {
 	out := map[model.Place][]string{}
-	add := func(kind topology.Kind, expert int, projections ...string) {
-		for _, p := range projections {
-			at := InputOf(model.Place{Kind: kind, Layer: l.Index, Expert: expert, Projection: p}, l.MoE != nil)
-			name := kind.String()
-			if p != "" {
-				name += " " + p
-			}
-			if n := len(out[at]); n == 0 || out[at][n-1] != name {
-				out[at] = append(out[at], name)
-			}
+	add := func(at, in model.Place) {
+		name := at.Kind.String()
+		if at.Projection != "" {
+			name += " " + at.Projection
+		}
+		if !slices.Contains(out[in], name) {
+			out[in] = append(out[in], name)
+		}
+	}
+	for _, t := range l.Tensors(s) {
+		if t.Rows > 0 && !t.Table {
+			add(t.At, t.Input)
 		}
 	}
 	if l.MTP {
-		add(topology.MTPExtra, -1, "eh_proj", "shared_head.head")
-	}
-	switch r := l.Attn.LowRank; {
-	case r == nil:
-		add(topology.Attention, -1, "q", "k", "v", "o")
-	case r.Q > 0:
-		add(topology.Attention, -1, "q_a", "kv_a", "q_b", "kv_b", "o")
-	default:
-		add(topology.Attention, -1, "q", "kv_a", "kv_b", "o")
-	}
-	m := l.MoE
-	if m == nil {
-		add(topology.MLP, -1, "gate", "up", "down")
-		return out
-	}
-	add(topology.Router, -1, "")
-	for _, p := range []string{"gate", "up", "down"} {
-		for e := range m.Experts {
-			add(topology.Expert, e, p)
-		}
-	}
-	if m.Shared > 0 {
-		add(topology.SharedExpert, -1, "gate", "up", "down")
+		head := model.Place{Kind: topology.MTPExtra, Layer: l.Index, Expert: -1, Projection: "shared_head.head"}
+		add(head, head)
 	}
 	return out
 }

@@ -78,7 +78,7 @@ func newMadeUp(hessians bool) *madeUpFile {
 		}
 		u := KeptUnit{Name: UnitName(&l)}
 		for _, in := range Inputs(&model.Spec{Hidden: 6}, &l, false) {
-			u.Inputs = append(u.Inputs, Kept{in.At, in.N, hessians, readersOf(&l)[in.At]})
+			u.Inputs = append(u.Inputs, Kept{in.At, in.N, hessians, readersOf(&model.Spec{Hidden: 6}, &l)[in.At]})
 			m.rows[in.At] = 5
 			if in.At.Expert == 2 {
 				m.rows[in.At] = 0

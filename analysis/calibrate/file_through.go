@@ -22,7 +22,7 @@ func (j *Job) Kept() ([]KeptUnit, error) {
 		var readers map[string][]string
 		if u.layer != nil {
 			readers = map[string][]string{}
-			for at, names := range readersOf(u.layer) {
+			for at, names := range readersOf(j.s.Reference.Arch, u.layer) {
 				readers[at.String()] = names
 			}
 		}

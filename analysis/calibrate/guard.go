@@ -218,7 +218,7 @@ func (g *guards) place(t *target, r topology.Role) (string, *model.Layer) {
 		return unitOutside, nil
 	}
 	t.reached = true
-	t.input = InputOf(t.at, l.MoE != nil)
+	t.input = model.InputOf(t.at, l.MoE != nil)
 	t.expert = t.at.Kind == topology.Expert && t.input.Expert >= 0
 	return unitOf(l), l
 }

@@ -178,7 +178,7 @@ const maxImatrixExperts = 1 << 14
 
 // add takes a row for an input that has none yet.
 func (x *imatrixReader) add(r topology.Role, n int, row imatrixRow) {
-	at := InputOf(model.Place{Kind: r.Kind, Layer: r.Layer, Expert: r.Expert, Projection: r.Projection}, x.hidden[r.Layer] != 0)
+	at := model.InputOf(model.Place{Kind: r.Kind, Layer: r.Layer, Expert: r.Expert, Projection: r.Projection}, x.hidden[r.Layer] != 0)
 	if _, have := x.f.at[at]; have {
 		return
 	}

@@ -33,7 +33,7 @@ func TestInputOf(t *testing.T) {
 		{at(topology.MTPExtra, -1, "eh_proj"), true, at(topology.MTPExtra, -1, "eh_proj")},
 		{at(topology.Head, -1, ""), false, at(topology.Head, -1, "")},
 	} {
-		if got := InputOf(c.p, c.moe); got != c.want {
+		if got := model.InputOf(c.p, c.moe); got != c.want {
 			t.Errorf("%s reads %s, want %s", c.p, got, c.want)
 		}
 	}

@@ -1,11 +1,8 @@
 package candidate
 
-import (
-	"quantscope/analysis/model"
-	"quantscope/quant/topology"
-)
+import "quantscope/analysis/model"
 
-// Need is a tensor that the forward pass reads of a layer.
+// Need is a tensor that the forward pass reads.
 type Need struct {
 	At    model.Place
 	Param string // weight, e_score_correction_bias, …
@@ -15,15 +12,8 @@ type Need struct {
 // multi-token-prediction layer too: what joins it to the main model comes first.
 func LayerNeeds(s *model.Spec, l *model.Layer) []Need {
 	var list []Need
-	if l.MTP {
-		for _, p := range []string{"enorm", "hnorm", "eh_proj"} {
-			list = append(list, Need{model.Place{Kind: topology.MTPExtra, Layer: l.Index, Expert: -1, Projection: p}, "weight"})
-		}
-	}
-	for _, n := range needs(&model.Spec{Hidden: s.Hidden, Vocab: s.Vocab, Layers: []model.Layer{*l}}) {
-		if n.Place != embeddingAt && n.Place != finalNormAt {
-			list = append(list, Need{n.Place, n.name})
-		}
+	for _, t := range l.Tensors(s) {
+		list = append(list, Need{t.At, t.Param})
 	}
 	return list
 }

@@ -19,8 +19,8 @@ func placeOf(r topology.Role) model.Place {
 
 var (
 	embeddingAt = model.Place{Kind: topology.Embedding, Layer: -1, Expert: -1}
-	headAt      = model.Place{Kind: topology.Head, Layer: -1, Expert: -1}
 	finalNormAt = model.Place{Kind: topology.Norm, Layer: -1, Expert: -1, Projection: "norm"}
+	headAt      = model.Place{Kind: topology.Head, Layer: -1, Expert: -1}
 )
 
 // reads says whether the forward pass reads tensors of a role: what is in the
@@ -42,73 +42,17 @@ type need struct {
 	rows, cols int // of a vector: cols are its values, rows is 0
 }
 
-// needs lists what an architecture needs.
+// needs lists what the decoder layers need, and what stands beside them.
 func needs(s *model.Spec) []need {
 	var list []need
-	matrix := func(p model.Place, rows, cols int) { list = append(list, need{param{p, "weight"}, rows, cols}) }
-	vector := func(p model.Place, n int) { list = append(list, need{param{p, "weight"}, 0, n}) }
-	matrix(embeddingAt, s.Vocab, s.Hidden)
-	vector(finalNormAt, s.Hidden)
+	for _, t := range s.Tensors() {
+		if t.At != headAt { // where none is stored the embedding is
+			list = append(list, need{param{t.At, t.Param}, t.Rows, t.Cols})
+		}
+	}
 	for i := range s.Layers {
-		l := &s.Layers[i]
-		at := func(k topology.Kind, projection string) model.Place {
-			return model.Place{Kind: k, Layer: l.Index, Expert: -1, Projection: projection}
-		}
-		for _, norm := range []string{l.In, l.PostAttn, l.PreMLP, l.PostMLP} {
-			if norm != "" {
-				vector(at(topology.Norm, norm), s.Hidden)
-			}
-		}
-		a := &l.Attn
-		if lr := a.LowRank; lr != nil {
-			if lr.Q > 0 {
-				matrix(at(topology.Attention, "q_a"), lr.Q, s.Hidden)
-				matrix(at(topology.Attention, "q_b"), a.Heads*a.Dim, lr.Q)
-			} else {
-				matrix(at(topology.Attention, "q"), a.Heads*a.Dim, s.Hidden)
-			}
-			matrix(at(topology.Attention, "kv_a"), lr.KV+lr.Rope, s.Hidden)
-			matrix(at(topology.Attention, "kv_b"), a.Heads*(lr.Nope+a.VDim), lr.KV)
-			if lr.Q > 0 {
-				vector(at(topology.Norm, "q_a_layernorm"), lr.Q)
-			}
-			vector(at(topology.Norm, "kv_a_layernorm"), lr.KV)
-		} else {
-			matrix(at(topology.Attention, "q"), a.Heads*a.Dim, s.Hidden)
-			matrix(at(topology.Attention, "k"), a.KVHeads*a.Dim, s.Hidden)
-			matrix(at(topology.Attention, "v"), a.KVHeads*a.VDim, s.Hidden)
-		}
-		matrix(at(topology.Attention, "o"), s.Hidden, a.Heads*a.VDim)
-		if a.QKNorm {
-			vector(at(topology.Norm, "q_norm"), a.Dim)
-			vector(at(topology.Norm, "k_norm"), a.Dim)
-		}
-		if a.Sinks {
-			vector(at(topology.Attention, "sinks"), a.Heads)
-		}
-		gated := func(kind topology.Kind, expert, inner int) {
-			for _, p := range []string{"gate", "up", "down"} {
-				place := model.Place{Kind: kind, Layer: l.Index, Expert: expert, Projection: p}
-				if p == "down" {
-					matrix(place, s.Hidden, inner)
-				} else {
-					matrix(place, inner, s.Hidden)
-				}
-			}
-		}
-		if l.MoE == nil {
-			gated(topology.MLP, -1, l.MLP.Inner)
-			continue
-		}
-		matrix(at(topology.Router, ""), l.MoE.Experts, s.Hidden)
-		if l.MoE.Correction {
-			list = append(list, need{param{at(topology.Router, ""), "e_score_correction_bias"}, 0, l.MoE.Experts})
-		}
-		for e := range l.MoE.Experts {
-			gated(topology.Expert, e, l.MoE.Inner)
-		}
-		if l.MoE.Shared > 0 {
-			gated(topology.SharedExpert, -1, l.MoE.Shared)
+		for _, t := range s.Layers[i].Tensors(s) {
+			list = append(list, need{param{t.At, t.Param}, t.Rows, t.Cols})
 		}
 	}
 	return list

@@ -5,12 +5,12 @@ type Part int
 
 // Parts of a layer, in their order.
 const (
-	AttentionPart Part = iota
-	MLPPart            // the MLP, or the experts with the shared one
+	MixerPart Part = iota // attention, or what stands in its place
+	MLPPart               // the MLP, or the experts with the shared one
 )
 
 func (p Part) String() string {
-	if p == AttentionPart {
+	if p == MixerPart {
 		return "attention"
 	}
 	return "mlp"

@@ -60,20 +60,22 @@ func (b *Batch) Feed(ctx context.Context, steps []*Step) ([]float32, error) {
 	if len(b.seqs) == 0 {
 		return nil, nil
 	}
-	b.x = grow(b.x, len(b.tokens)*b.spec.Hidden)
+	b.x = grow(b.x, len(b.tokens)*b.spec.Width())
 	if err := b.r.embed(ctx, b.kept.src, b.tokens, b.r.o.BF16, b.x); err != nil {
 		return nil, err
 	}
 	b.r.layFew(b.seqs)
+	b.r.tokens = b.tokens
+	f := &flow{x: b.x}
 	for i := range b.spec.Layers {
 		l := &b.spec.Layers[i]
 		for k := range b.seqs {
 			q := &b.seqs[k]
 			t := steps[q.chunk].Text
-			q.cache = t.caches[i]
-			q.cache.room(&l.Attn, q.past+q.n, t.limit)
+			q.cache, q.text = t.caches[i], t
+			q.cache.room(q.past+q.n, t.limit)
 		}
-		if err := b.r.decode(ctx, b.kept, l, b.x, b.broken, func(e *NonFiniteError) error {
+		if err := b.r.decode(ctx, b.kept, l, f, b.broken, func(e *NonFiniteError) error {
 			step := e.Chunk
 			e.Chunk = 0
 			steps[step].Err = fmt.Errorf("model: %w", e)

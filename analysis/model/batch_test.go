@@ -157,14 +157,15 @@ func TestCacheBytes(t *testing.T) {
 		}
 		held, room := 0, 0
 		for _, c := range s.Text.caches {
+			c := c.(*kvCache)
 			held += 4 * (len(c.k) + len(c.v))
 			room += 4 * (cap(c.k) + cap(c.v))
 		}
-		each := f.spec.CacheBytes(false)
-		if int64(held) != n*each || int64(room) > 75*each {
+		each, fixed := f.spec.CacheBytes(false)
+		if fixed != 0 || int64(held) != n*each || int64(room) > 75*each {
 			t.Errorf("%s: %d bytes in room for %d, want %d in at most %d", name, held, room, n*each, 75*each)
 		}
-		if with := f.spec.CacheBytes(true); with != each+f.spec.MTP[0].Attn.width() {
+		if with, _ := f.spec.CacheBytes(true); with != each+f.spec.MTP[0].Attn.perToken() {
 			t.Errorf("%s: %d bytes with drafts", name, with)
 		}
 	}

@@ -1,20 +1,25 @@
 package model
 
-// layerCache are the keys and values of one layer that were made so far.
-type layerCache struct {
+// kvCache are the keys and values of one layer that were made so far.
+type kvCache struct {
+	a      *Attention
 	k, v   []float32
 	broken bool // a value is not finite
 }
 
-// cut forgets all but the first n tokens.
-func (c *layerCache) cut(a *Attention, n int) {
-	c.k, c.v = c.k[:n*a.KVHeads*a.Dim], c.v[:n*a.KVHeads*a.VDim]
+func (a *Attention) empty() memory { return &kvCache{a: a} }
+
+func (c *kvCache) tokens() int { return len(c.k) / (c.a.KVHeads * c.a.Dim) }
+
+func (c *kvCache) cut(n int) int {
+	n = min(n, c.tokens())
+	c.k, c.v = c.k[:n*c.a.KVHeads*c.a.Dim], c.v[:n*c.a.KVHeads*c.a.VDim]
+	return n
 }
 
-// room makes room for n tokens in all, and for some more where it must be made.
-func (c *layerCache) room(a *Attention, n, limit int) {
-	c.k = roomFor(c.k, a.KVHeads*a.Dim, n, limit)
-	c.v = roomFor(c.v, a.KVHeads*a.VDim, n, limit)
+func (c *kvCache) room(n, limit int) {
+	c.k = roomFor(c.k, c.a.KVHeads*c.a.Dim, n, limit)
+	c.v = roomFor(c.v, c.a.KVHeads*c.a.VDim, n, limit)
 }
 
 // roomFor is b with room for n rows of some width: half as much again, no more
@@ -33,26 +38,30 @@ func roomFor(b []float32, width, n, limit int) []float32 {
 // leastRoom is for how many tokens room is made at first.
 const leastRoom = 64
 
-// copyOf is a cache of the same first n tokens.
-func (c *layerCache) copyOf(a *Attention, n, limit int) *layerCache {
-	d := &layerCache{broken: c.broken}
-	d.room(a, n, limit)
-	d.k, d.v = append(d.k, c.k[:n*a.KVHeads*a.Dim]...), append(d.v, c.v[:n*a.KVHeads*a.VDim]...)
+func (c *kvCache) copyOf(n, limit int) memory {
+	d := &kvCache{a: c.a, broken: c.broken}
+	n = min(n, c.tokens())
+	d.room(n, limit)
+	d.k, d.v = append(d.k, c.k[:n*c.a.KVHeads*c.a.Dim]...), append(d.v, c.v[:n*c.a.KVHeads*c.a.VDim]...)
 	return d
 }
 
-// width is the bytes that a layer keeps of a token.
-func (a *Attention) width() int64 { return 4 * int64(a.KVHeads) * int64(a.Dim+a.VDim) }
+func (a *Attention) perToken() int64 { return 4 * int64(a.KVHeads) * int64(a.Dim+a.VDim) }
+func (a *Attention) fixed() int64    { return 0 }
 
-// CacheBytes is what keys and values of one token take in memory in all layers,
-// and in the first multi-token-prediction layer where tokens are drafted.
-func (s *Spec) CacheBytes(drafts bool) int64 {
-	var n int64
+// CacheBytes is what a text takes in the memories of all layers, and of the first
+// multi-token-prediction layer where tokens are drafted: bytes of each token, and of
+// a text of any length.
+func (s *Spec) CacheBytes(drafts bool) (perToken, fixed int64) {
+	count := func(l *Layer) {
+		m := l.mixer()
+		perToken, fixed = perToken+m.perToken(), fixed+m.fixed()
+	}
 	for i := range s.Layers {
-		n += s.Layers[i].Attn.width()
+		count(&s.Layers[i])
 	}
 	if drafts && len(s.MTP) > 0 {
-		n += s.MTP[0].Attn.width()
+		count(&s.MTP[0])
 	}
-	return n
+	return perToken, fixed
 }

@@ -49,7 +49,7 @@ func (s *Spec) check() error {
 			l := &layers[i]
 			c.where = fmt.Sprintf("layer %d: ", l.Index)
 			c.norm(l.Norm)
-			c.attention(&l.Attn)
+			l.mixer().check(c)
 			if l.MoE == nil {
 				c.size("intermediate_size", l.MLP.Inner, 1)
 				continue
@@ -84,7 +84,7 @@ func (c *checker) norm(n Norm) {
 	}
 }
 
-func (c *checker) attention(a *Attention) {
+func (a *Attention) check(c *checker) {
 	c.size("num_attention_heads", a.Heads, 1)
 	c.size("num_key_value_heads", a.KVHeads, 1)
 	c.size("head_dim", a.Dim, 1)
@@ -115,11 +115,20 @@ func (c *checker) attention(a *Attention) {
 	if a.Window < 0 {
 		c.refuse("sliding_window is %d", a.Window)
 	}
+	if a.Gate != NoGate && a.LowRank != nil || a.Gate > HeadGate {
+		c.refuse("a gate of kind %d", a.Gate)
+	}
+	if a.KeyIsValue && (a.LowRank != nil || a.Dim != a.VDim) {
+		c.refuse("values of %d channels that are keys of %d", a.VDim, a.Dim)
+	}
 }
 
 func (c *checker) moe(m *MoE) {
 	c.size("moe_intermediate_size", m.Inner, 1)
 	c.size("width of the shared expert", m.Shared, 0)
+	if m.SharedGate && m.Shared == 0 {
+		c.refuse("a gate of a shared expert that is not there")
+	}
 	c.size("number of experts", m.Experts, 1)
 	if m.TopK < 1 || m.TopK > m.Experts {
 		c.refuse("num_experts_per_tok is %d of %d experts", m.TopK, m.Experts)
@@ -127,6 +136,8 @@ func (c *checker) moe(m *MoE) {
 	switch {
 	case m.Groups < 1 || m.Experts%m.Groups != 0:
 		c.refuse("%d experts in %d groups", m.Experts, m.Groups)
+	case m.BestOfGroup < 0:
+		c.refuse("groups as good as their best %d experts", m.BestOfGroup)
 	case m.TopGroups < 1 || m.TopGroups > m.Groups:
 		c.refuse("topk_group is %d of %d groups", m.TopGroups, m.Groups)
 	case m.TopK > m.TopGroups*(m.Experts/m.Groups):

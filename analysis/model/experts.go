@@ -201,7 +201,7 @@ const (
 
 // some are the experts from `from` to `to` of a wave, which have so many rows.
 func (r *run) some(b *body, w *wave, g *routing, from, to, rows int) error {
-	m, h, cost := b.l.MoE, r.spec.Hidden, costsOf(r.spec.Hidden, b.l)
+	m, h, cost := b.l.MoE, r.spec.Hidden, r.costs(b.l)
 	type job struct{ i, from, n, to int }
 	var jobs []job
 	first := make([]int, 0, to-from) // of an expert's rows in r.wave

@@ -62,7 +62,7 @@ func buildQwen3(b *builder) error {
 		l.Attn.Window = b.window(i)
 		if moe, known := b.cfg.MoELayer(i); moe || !known && b.cfg.Experts > 0 {
 			l.MoE = &MoE{
-				FeedForward: FeedForward{b.cfg.MoEIntermediate, b.act()}, Experts: b.cfg.Experts, TopK: b.cfg.TopK,
+				FeedForward: FeedForward{Inner: b.cfg.MoEIntermediate, Act: b.act()}, Experts: b.cfg.Experts, TopK: b.cfg.TopK,
 				Groups: 1, TopGroups: 1, Normalize: b.flag("norm_topk_prob", false), Scaling: 1,
 			}
 		}
@@ -78,7 +78,7 @@ func buildMixtral(b *builder) error {
 		l := b.plain(b.grouped(i))
 		l.Attn.Window = int(b.real("sliding_window", 0))
 		l.MoE = &MoE{
-			FeedForward: FeedForward{b.cfg.MoEIntermediate, b.act()}, Experts: b.cfg.Experts, TopK: b.cfg.TopK,
+			FeedForward: FeedForward{Inner: b.cfg.MoEIntermediate, Act: b.act()}, Experts: b.cfg.Experts, TopK: b.cfg.TopK,
 			Groups: 1, TopGroups: 1, Normalize: true, Scaling: 1,
 		}
 		return l
@@ -91,8 +91,8 @@ func buildMixtral(b *builder) error {
 func (b *builder) sigmoidMoE() *MoE {
 	c := b.cfg
 	return &MoE{
-		FeedForward: FeedForward{c.MoEIntermediate, b.act()}, Experts: c.Experts, TopK: c.TopK,
-		Sigmoid: true, Correction: true,
+		FeedForward: FeedForward{Inner: c.MoEIntermediate, Act: b.act()}, Experts: c.Experts, TopK: c.TopK,
+		Scores: SigmoidScores, Correction: "e_score_correction_bias",
 		Groups: int(b.real("n_group", 1)), TopGroups: int(b.real("topk_group", 1)),
 		Normalize: b.flag("norm_topk_prob", true), Scaling: float32(b.real("routed_scaling_factor", 1)),
 		Shared: c.SharedExperts * c.MoEIntermediate,
@@ -206,7 +206,7 @@ func buildGPTOSS(b *builder) error {
 		// The softmax over the chosen experts alone is that over all, divided by its
 		// sum over the chosen.
 		l.MoE = &MoE{
-			FeedForward: FeedForward{b.cfg.MoEIntermediate, SwiGLUOAI}, Experts: b.cfg.Experts, TopK: b.cfg.TopK,
+			FeedForward: FeedForward{Inner: b.cfg.MoEIntermediate, Act: SwiGLUOAI}, Experts: b.cfg.Experts, TopK: b.cfg.TopK,
 			Groups: 1, TopGroups: 1, Normalize: true, Scaling: 1,
 		}
 		return l

@@ -26,7 +26,7 @@ func (e *NonFiniteError) Error() string {
 // measure sums the squares of every row of hidden states. A sum in f64 of f32
 // squares is finite where all of the row is.
 func (r *run) measure(x []float32) {
-	h := r.spec.Hidden
+	h := r.spec.Width()
 	r.squares = slices.Grow(r.squares[:0], len(x)/h)[:len(x)/h]
 	for t := range r.squares {
 		r.squares[t] = r.o.Set.SumSquares(x[t*h:][:h])
@@ -45,7 +45,7 @@ func (r *run) rms() float64 {
 	if n == 0 {
 		return math.NaN()
 	}
-	return math.Sqrt(sum / float64(n) / float64(r.spec.Hidden))
+	return math.Sqrt(sum / float64(n) / float64(r.spec.Width()))
 }
 
 // finite looks for rows of hidden states that are not finite in sequences where
@@ -60,7 +60,7 @@ func (r *run) finite(x []float32, broken []bool, layer int, what string, met fun
 			continue
 		}
 		broken[i] = true
-		row := x[(s.first+t)*r.spec.Hidden:][:r.spec.Hidden]
+		row := x[(s.first+t)*r.spec.Width():][:r.spec.Width()]
 		c := slices.IndexFunc(row, func(v float32) bool { return !finite64(float64(v)) })
 		if err := met(&NonFiniteError{what, layer, s.chunk, s.past + t, c, row[c]}); err != nil {
 			return err

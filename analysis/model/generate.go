@@ -104,7 +104,7 @@ func Generate(ctx context.Context, d *Decoder, prompt []int32, n int, s *Sampler
 		if err != nil {
 			return out, err
 		}
-		h := d.spec.Hidden
+		h := d.spec.Width()
 		if logits, err = d.Logits(logits, x[len(x)-h:], 1); err != nil {
 			return out, err
 		}
@@ -138,7 +138,7 @@ func GenerateMTP(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n int)
 // logits in the same order as without drafts, so the text is the same. No more are
 // drafted than tokens are to be made. Both decoder and module must be empty.
 func GenerateDrafted(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n, k int, s *Sampler, stop func(id int32) bool) (out []int32, drafts []Draft, passes int, err error) {
-	h, v := d.spec.Hidden, d.spec.Vocab
+	h, w, v := d.spec.Hidden, d.spec.Width(), d.spec.Vocab
 	text := slices.Clone(prompt)
 	ask := &Drafting{Text: m.text}
 	next, more := prompt, n > 0
@@ -151,7 +151,7 @@ func GenerateDrafted(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n,
 		}
 		passes++
 		first := rows - 1 - len(ask.Drafts) // of the prompt only the last
-		if logits, err = d.Logits(logits, x[first*h:], rows-first); err != nil {
+		if logits, err = d.Logits(logits, x[first*w:], rows-first); err != nil {
 			return out, drafts, passes, err
 		}
 		kept := Accept(ask.Drafts, func(row int) (int32, bool) {
@@ -170,7 +170,7 @@ func GenerateDrafted(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n,
 		d.Cut(start + kept)
 		// The module sees every position that stays, with the token after it.
 		normed = grow(normed, kept*h)
-		d.Normed(normed, x[:kept*h])
+		d.Normed(normed, x[:kept*w])
 		ask.Normed, ask.Next, ask.K = normed, text[start+1:start+kept+1], min(k, n-len(out))
 		if err := m.Draft(ctx, []*Drafting{ask}); err != nil {
 			return out, drafts, passes, err

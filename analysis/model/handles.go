@@ -94,7 +94,7 @@ type held struct {
 
 // plan finds out who lends to whom in a layer. Sources that cannot fork lend
 // nothing.
-func plan(steps []step, l *Layer) *registry {
+func plan(steps []step, spec *Spec, l *Layer) *registry {
 	g := &registry{owner: map[any]*party{}, until: map[*party]*party{}, weights: map[any]Weight{}}
 	for _, s := range steps {
 		g.until[s.party] = s.party
@@ -102,7 +102,7 @@ func plan(steps []step, l *Layer) *registry {
 	if len(steps) < 2 {
 		return g
 	}
-	places := l.places()
+	places := l.places(spec)
 	for _, s := range steps {
 		if s.party.org == nil {
 			continue

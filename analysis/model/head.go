@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"math"
 
 	"quantscope/quant/topology"
 )
@@ -41,13 +42,37 @@ func HeadPlace(src Source) Place {
 
 // Normed writes the final norm of rows of hidden states to dst.
 func (h *Head) Normed(dst, x []float32) {
-	h.r.norm(h.s, h.r.spec.Norm, dst, x, h.norm, len(x)/h.r.spec.Hidden)
+	n := len(x) / h.r.spec.Width()
+	h.r.norm(h.s, h.r.spec.Norm, dst, h.r.collapse(h.s, x, n), h.norm, n)
 }
 
 // Logits are those of n rows of final hidden states, n×Vocab, in dst where it is
 // long enough.
 func (h *Head) Logits(dst, x []float32, n int) ([]float32, error) {
 	h.s.normed = grow(h.s.normed, n*h.r.spec.Hidden)
-	h.Normed(h.s.normed, x[:n*h.r.spec.Hidden])
-	return h.r.linear(h.s, h.w, h.s.normed, n, dst)
+	h.Normed(h.s.normed, x[:n*h.r.spec.Width()])
+	dst, err := h.r.linear(h.s, h.w, h.s.normed, n, dst)
+	if err == nil {
+		h.r.cap(h.s, dst, n)
+	}
+	return dst, err
+}
+
+// collapse makes one stream of the hidden states of all streams.
+func (r *run) collapse(_ *scratch, x []float32, _ int) []float32 { return x }
+
+// cap bends logits where the model does.
+func (r *run) cap(s *scratch, logits []float32, n int) {
+	c := float64(r.spec.Softcap)
+	if c == 0 {
+		return
+	}
+	v := r.spec.Vocab
+	s.share(n, 16*v, func(from, to int) {
+		part := logits[from*v : to*v]
+		for i, x := range part {
+			part[i] = float32(c * math.Tanh(float64(x)/c))
+		}
+		r.round(part)
+	})
 }

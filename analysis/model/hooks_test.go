@@ -58,7 +58,7 @@ func TestInputs(t *testing.T) {
 			}
 			for i := range f.spec.Layers {
 				l := &f.spec.Layers[i]
-				for _, p := range l.places() {
+				for _, p := range l.places(f.spec) {
 					if !src.Has(p, "weight") {
 						continue // q or q_a and q_b
 					}
@@ -120,7 +120,7 @@ func (g *inputs) checkExperts(src Source, spec *Spec, l *Layer) {
 	if l.MoE.Shared > 0 {
 		shared := func(n string) Place { return l.mlp(topology.SharedExpert, n) }
 		sameBits(g.t, "the shared expert", g.x[shared("gate")], all)
-		g.checkGated(src, spec, FeedForward{l.MoE.Shared, l.MoE.Act}, shared)
+		g.checkGated(src, spec, l.MoE.shared(), shared)
 	}
 }
 
@@ -142,7 +142,7 @@ func (g *inputs) checkGated(src Source, spec *Spec, f FeedForward, place func(st
 			g.t.Fatal(err)
 		}
 	}
-	f.Act.apply(r.o.Set, out[0], out[1])
+	f.apply(r.o.Set, out[0], out[1])
 	sameBits(g.t, place("down").String(), g.x[place("down")], out[0])
 }
 

@@ -56,16 +56,16 @@ func (k *kept) expert(ctx context.Context, l *Layer, at *keptLayer, e int) (gate
 // decode computes one layer for the sequences that are laid out. met is told of
 // the first value of each sequence that is not finite; what it returns ends the
 // layer.
-func (r *run) decode(ctx context.Context, k *kept, l *Layer, x []float32, broken []bool, met func(*NonFiniteError) error) error {
+func (r *run) decode(ctx context.Context, k *kept, l *Layer, f *flow, broken []bool, met func(*NonFiniteError) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	at, err := k.layer(ctx, l)
 	if err == nil {
-		err = r.layer(ctx, at.body, x, &experts{all: k, at: at})
+		err = r.layer(ctx, at.body, f, &experts{all: k, at: at})
 	}
 	if err != nil {
 		return fmt.Errorf("layer %d: %w", l.Index, err)
 	}
-	return r.finite(x, broken, l.Index, "output", met)
+	return r.finite(f.x, broken, l.Index, "output", met)
 }

@@ -5,38 +5,48 @@ import (
 	"fmt"
 )
 
-// layer adds one decoder layer to the hidden states x, and leaves the squares of
-// what comes out in r.squares.
-func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error {
-	r.ropes.make(&b.l.Attn.Rope, r.seqs)
+// flow is a text between two layers: its hidden states, and what goes along with them.
+type flow struct {
+	x []float32 // rows of Spec.Width
+}
+
+// layer takes hidden states through one decoder layer, and leaves the squares of what
+// comes out in r.squares.
+func (r *run) layer(ctx context.Context, b *body, f *flow, e *experts) error {
+	for _, rope := range b.l.mixer().ropes() {
+		r.ropes.make(rope, r.seqs)
+	}
 	if err := r.checkCaches(b.l); err != nil {
 		return err
 	}
-	h, m := r.spec.Hidden, b.l.MoE
+	h, w, m := r.spec.Hidden, r.spec.Width(), b.l.MoE
 	r.squares = grow64(r.squares, r.rows)
 	if m != nil {
 		r.normed, r.logits = grow(r.normed, r.rows*h), grow(r.logits, r.rows*m.Experts)
 		r.choose(m)
 	}
-	cost := costsOf(h, b.l)
+	cost := r.costs(b.l)
 	r.step.start(cost, b.l, r.rows)
 	err := r.eachTile(cost.before, func(t *tile, s *scratch) error {
-		rows, err := r.begin(ctx, s, t, x)
+		rows, err := r.begin(ctx, s, t, f.x)
 		if err != nil {
 			return err
 		}
-		y, err := r.attention(s, b, t, rows)
+		s.normed = grow(s.normed, t.n*h)
+		r.norm(s, b.l.Norm, s.normed, r.lead(s, b, MixerPart, t, rows), b.in, t.n)
+		y, err := b.mixing.mix(r, s, b, t)
 		if err != nil {
 			return err
 		}
-		r.add(s, b, AttentionPart, rows, y, b.postAttn, t.n)
+		r.add(s, b, MixerPart, t, rows, y, b.postAttn)
+		x := r.lead(s, b, MLPPart, t, rows)
 		if m != nil {
 			normed := r.normed[t.first*h:][:t.n*h]
-			r.norm(s, b.l.Norm, normed, rows, b.preMLP, t.n)
+			r.norm(s, b.l.Norm, normed, x, b.preMLP, t.n)
 			return r.route(s, b, normed, t)
 		}
 		s.normed = grow(s.normed, t.n*h)
-		r.norm(s, b.l.Norm, s.normed, rows, b.preMLP, t.n)
+		r.norm(s, b.l.Norm, s.normed, x, b.preMLP, t.n)
 		s.y = grow(s.y, t.n*h)
 		if err := r.gated(s, b.l.MLP, &b.mlp, s.normed, t.n, s.y); err != nil || r.look {
 			return err
@@ -54,30 +64,46 @@ func (r *run) layer(ctx context.Context, b *body, x []float32, e *experts) error
 		return err
 	}
 	return r.eachTile(cost.after, func(t *tile, s *scratch) error {
-		if r.look {
-			if m.Shared > 0 {
-				return r.gated(s, FeedForward{m.Shared, m.Act}, &b.shared, r.normed[t.first*h:][:t.n*h], t.n, nil)
-			}
-			return nil
+		shared, err := r.sharedExpert(s, b, t)
+		if err != nil || r.look {
+			return err
 		}
 		y := r.out[t.first*h:][:t.n*h]
-		if m.Shared > 0 {
-			s.y = grow(s.y, t.n*h)
-			if err := r.gated(s, FeedForward{m.Shared, m.Act}, &b.shared, r.normed[t.first*h:][:t.n*h], t.n, s.y); err != nil {
-				return err
-			}
-		}
 		s.share(t.n, h, func(from, to int) {
 			part := y[from*h : to*h]
 			r.round(part)
 			if m.Shared > 0 {
-				r.o.Set.AddScaled(part, s.y[from*h:to*h], 1)
+				r.o.Set.AddScaled(part, shared[from*h:to*h], 1)
 				r.round(part)
 			}
 		})
-		r.finish(s, b, x[t.first*h:][:t.n*h], y, t)
+		r.finish(s, b, f.x[t.first*w:][:t.n*w], y, t)
 		return nil
 	})
+}
+
+// sharedExpert is what the shared expert makes of a tile; in a look nothing.
+func (r *run) sharedExpert(s *scratch, b *body, t *tile) (_ []float32, err error) {
+	m, h := b.l.MoE, r.spec.Hidden
+	if m.Shared == 0 {
+		return nil, nil
+	}
+	normed := r.normed[t.first*h:][:t.n*h]
+	s.y = grow(s.y, t.n*h)
+	if err := r.gated(s, m.shared(), &b.shared, normed, t.n, s.y); err != nil || !m.SharedGate {
+		return s.y, err
+	}
+	if s.open, err = r.linear(s, b.sharedGate, normed, t.n, s.open); err != nil || r.look {
+		return nil, err
+	}
+	s.share(t.n, h, func(from, to int) {
+		for k := from; k < to; k++ {
+			row := s.y[k*h:][:h]
+			r.o.Set.Scale(row, sigmoid(s.open[k]))
+			r.round(row)
+		}
+	})
+	return s.y, nil
 }
 
 // eachTile does a part of a layer that takes so many multiply-adds a row.
@@ -94,8 +120,8 @@ func (r *run) eachTile(cost int64, task func(t *tile, s *scratch) error) error {
 
 // finish adds the MLP's output to the tile's rows and measures them.
 func (r *run) finish(s *scratch, b *body, rows, y []float32, t *tile) {
-	r.add(s, b, MLPPart, rows, y, b.postMLP, t.n)
-	h := r.spec.Hidden
+	r.add(s, b, MLPPart, t, rows, y, b.postMLP)
+	h := r.spec.Width()
 	s.share(t.n, h, func(from, to int) {
 		for k := from; k < to; k++ {
 			r.squares[t.first+k] = r.o.Set.SumSquares(rows[k*h:][:h])
@@ -131,7 +157,7 @@ func (r *run) gated(s *scratch, f FeedForward, g *gated, x []float32, n int, y [
 		}
 		s.share(some, f.Inner, func(from, to int) {
 			gate := s.gate[from*f.Inner : to*f.Inner]
-			f.Act.apply(r.o.Set, gate, s.up[from*f.Inner:to*f.Inner])
+			f.apply(r.o.Set, gate, s.up[from*f.Inner:to*f.Inner])
 			r.round(gate)
 		})
 		r.hook(g.down.at, s.gate, some)
@@ -145,16 +171,12 @@ func (r *run) gated(s *scratch, f FeedForward, g *gated, x []float32, n int, y [
 	return nil
 }
 
-// checkCaches refuses keys of another number of tokens than were taken: those of
+// checkCaches refuses memories of another number of tokens than were taken: those of
 // a decoding that was stopped within a layer.
 func (r *run) checkCaches(l *Layer) error {
 	for i := range r.seqs {
-		c := r.seqs[i].cache
-		if c == nil {
-			continue
-		}
-		if want := r.seqs[i].past * l.Attn.KVHeads * l.Attn.Dim; len(c.k) != want {
-			return fmt.Errorf("model: the cache of layer %d holds %d values in place of %d", l.Index, len(c.k), want)
+		if c := r.seqs[i].cache; c != nil && c.tokens() != r.seqs[i].past {
+			return fmt.Errorf("model: the cache of layer %d holds %d tokens in place of %d", l.Index, c.tokens(), r.seqs[i].past)
 		}
 	}
 	return nil

@@ -74,6 +74,15 @@ type entry struct {
 	embedding    Place
 }
 
+// entryTensors are what an MTP layer has beside a decoder layer's tensors.
+func entryTensors(t *tensors) {
+	h := t.spec.Hidden
+	t.vector(mtpExtra(t.l, "enorm"), "weight", h)
+	t.vector(mtpExtra(t.l, "hnorm"), "weight", h)
+	t.matrix(mtpExtra(t.l, "eh_proj"), h, 2*h)
+	t.vector(mtpExtra(t.l, "shared_head.norm"), "weight", h)
+}
+
 // entry reads that of an MTP layer.
 func (rd reader) entry(l *Layer) (e entry, err error) {
 	h := rd.spec.Hidden
@@ -149,11 +158,12 @@ func (m *MTP) see(ctx context.Context, seqs []sequence, texts []*Text, normed []
 	for i := range seqs {
 		q, t := &seqs[i], texts[i]
 		q.past, q.cache = t.seen, t.module
-		q.cache.room(&m.layer.Attn, q.past+q.n, t.limit)
+		q.cache.room(q.past+q.n, t.limit)
 	}
 	m.r.layFew(seqs)
+	m.r.tokens = next
 	m.broken = append(m.broken[:0], make([]bool, len(seqs))...)
-	if err := m.r.decode(ctx, m.kept, m.layer, m.x, m.broken, met); err != nil {
+	if err := m.r.decode(ctx, m.kept, m.layer, &flow{x: m.x}, m.broken, met); err != nil {
 		return nil, err
 	}
 	for i, q := range seqs {

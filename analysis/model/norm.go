@@ -25,18 +25,21 @@ func (r *run) norm(s *scratch, n Norm, y, x, w []float32, rows int) {
 	})
 }
 
+// lead is what a part of a layer is of: a tile's hidden states.
+func (r *run) lead(_ *scratch, _ *body, _ Part, _ *tile, x []float32) []float32 { return x }
+
 // add adds what a part of a layer makes of a tile, y, to its hidden states x, by way
 // of a norm where there is one.
-func (r *run) add(s *scratch, b *body, p Part, x, y, w []float32, rows int) {
+func (r *run) add(s *scratch, b *body, p Part, t *tile, x, y, w []float32) {
 	width, n := r.spec.Hidden, b.l.Norm
 	if r.o.Adds != nil {
 		if w != nil {
-			r.norm(s, n, y, y, w, rows)
+			r.norm(s, n, y, y, w, t.n)
 			w = nil
 		}
-		r.tellAdds(b.l.Index, p, y[:rows*width], rows)
+		r.tellAdds(b.l.Index, p, y[:t.n*width], t.n)
 	}
-	s.share(rows, width, func(from, to int) {
+	s.share(t.n, width, func(from, to int) {
 		x, y := x[from*width:to*width], y[from*width:to*width]
 		if w != nil {
 			n.apply(r.o.Set, y, y, w)

@@ -48,7 +48,7 @@ type Options struct {
 const defaultWave = 256 << 20
 
 // Hidden are the final hidden states of a candidate, before the final norm: rows
-// of Spec.Hidden, chunk after chunk. Candidates that do not differ before the
+// of Spec.Width, chunk after chunk. Candidates that do not differ before the
 // head have the same memory: it is not to be changed.
 type Hidden struct {
 	X    []float32
@@ -94,6 +94,7 @@ func (p *Pass) Run(ctx context.Context, chunks [][]int32) ([]Hidden, error) {
 		return nil, err
 	}
 	p.run.lay(seqs)
+	p.run.tokens = tokens
 	p.free, p.x = append(p.free, p.x...), nil
 	t := &trip{Pass: p, ctx: ctx, tokens: tokens}
 	defer t.close()
@@ -116,7 +117,7 @@ func (p *Pass) room() []float32 {
 	if n := len(p.free); n > 0 {
 		b, p.free = p.free[n-1], p.free[:n-1]
 	}
-	p.x = append(p.x, grow(b, p.run.rows*p.run.spec.Hidden))
+	p.x = append(p.x, grow(b, p.run.rows*p.run.spec.Width()))
 	return p.x[len(p.x)-1]
 }
 

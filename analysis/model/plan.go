@@ -1,6 +1,10 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+
+	"quantscope/quant/topology"
+)
 
 // Workload is what a pass is planned for.
 type Workload struct {
@@ -83,7 +87,7 @@ const workBytes = 4 << 20
 // those of a token.
 func (s *Spec) needs(w Workload, tile int) (fixed, row int64) {
 	h := int64(s.Hidden)
-	row = 4*h*int64(max(w.Parties, 1)) + 16 + w.PerRow // and the token, and its square
+	row = 4*int64(s.Width())*int64(max(w.Parties, 1)) + 16 + w.PerRow // and the token, and its square
 	rows := int64(max(tile, 1) + w.Chunk)
 	var body, wide, experts int64
 	var ropes = map[Rope]bool{}
@@ -96,7 +100,9 @@ func (s *Spec) needs(w Workload, tile int) (fixed, row int64) {
 			experts = max(experts, 3*4*h+4*int64(m.Experts)+48+16*int64(m.TopK))
 			wide = max(wide, l.wide(s, rows)+4*h*expertRows)
 		}
-		ropes[l.Attn.Rope] = true
+		for _, r := range l.mixer().ropes() {
+			ropes[*r] = true
+		}
 	}
 	copies := int64(2)
 	if w.Parties > 1 {
@@ -110,33 +116,18 @@ func (s *Spec) needs(w Workload, tile int) (fixed, row int64) {
 }
 
 // weights are how many a layer has beside its routed experts.
-func (l *Layer) weights(s *Spec) int64 {
-	h, a := int64(s.Hidden), &l.Attn
-	heads, kv, dim, v := int64(a.Heads), int64(a.KVHeads), int64(a.Dim), int64(a.VDim)
-	n := heads * v * h
-	if r := a.LowRank; r != nil {
-		n += int64(r.KV+r.Rope)*h + heads*(int64(r.Nope)+v)*int64(r.KV)
-		if r.Q > 0 {
-			n += int64(r.Q) * (h + heads*dim)
-		} else {
-			n += heads * dim * h
+func (l *Layer) weights(s *Spec) (n int64) {
+	for _, t := range l.Tensors(s) {
+		if t.At.Kind != topology.Expert && !t.Table {
+			n += int64(max(t.Rows, 1)) * int64(t.Cols)
 		}
-	} else {
-		n += (heads*dim + kv*(dim+v)) * h
 	}
-	if l.MoE != nil {
-		return n + h*int64(l.MoE.Experts) + 3*h*int64(l.MoE.Shared)
-	}
-	return n + 3*h*int64(l.MLP.Inner)
+	return n
 }
 
 // wide are the bytes of the activations of so many rows inside a layer.
 func (l *Layer) wide(s *Spec, rows int64) int64 {
-	a := &l.Attn
-	n := 2*int64(s.Hidden) + int64(a.Heads*(a.Dim+a.VDim)) + int64(a.KVHeads*(a.Dim+a.VDim))
-	if r := a.LowRank; r != nil {
-		n += int64(max(r.Q, r.KV)) + int64(r.KV) + 2*int64(r.Rope) + int64(a.Heads*(r.Nope+a.VDim))
-	}
+	n := 2*int64(s.Hidden) + int64(l.mixer().wide())
 	inner := l.MLP.Inner
 	if l.MoE != nil {
 		inner = max(l.MoE.Inner, l.MoE.Shared)

@@ -222,7 +222,7 @@ func moeSpec(layers, hidden, heads, kvHeads, dim, inner, experts, topK, vocab in
 	s := llamaSpec(layers, hidden, heads, kvHeads, dim, inner, vocab)
 	for i := range s.Layers[1:] {
 		s.Layers[i+1].MoE = &MoE{
-			FeedForward: FeedForward{Inner: inner}, Experts: experts, TopK: topK, Sigmoid: true, Correction: true,
+			FeedForward: FeedForward{Inner: inner}, Experts: experts, TopK: topK, Scores: SigmoidScores, Correction: "e_score_correction_bias",
 			Groups: 1, TopGroups: 1, Normalize: true, Scaling: 1, Shared: inner,
 		}
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -66,7 +67,7 @@ func decided(logits, by []float32) bool {
 
 // scores turns logits into scores.
 func (m *MoE) scores(score, logits []float32) {
-	if m.Sigmoid {
+	if m.Scores == SigmoidScores {
 		for e, v := range logits {
 			score[e] = sigmoid(v)
 		}
@@ -84,8 +85,8 @@ func (m *MoE) scores(score, logits []float32) {
 }
 
 // choose takes the best experts by one figure and weighs them by the other. Of
-// groups of experts only the best take part, a group being as good as its two
-// best experts together. Of equal ones the first is better.
+// groups of experts only the best take part, a group being as good as its
+// BestOfGroup best experts together. Of equal ones the first is better.
 func (m *MoE) choose(c Choice, score, by []float32) {
 	if m.Groups > 1 {
 		m.mask(by)
@@ -109,10 +110,10 @@ func (m *MoE) choose(c Choice, score, by []float32) {
 func (m *MoE) mask(by []float32) {
 	size := m.Experts / m.Groups
 	sums := make([]float32, m.Groups)
-	two := make([]int32, min(2, size))
+	some := make([]int32, min(cmp.Or(m.BestOfGroup, 2), size))
 	for g := range sums {
-		best(two, by[g*size:(g+1)*size])
-		for _, e := range two {
+		best(some, by[g*size:(g+1)*size])
+		for _, e := range some {
 			sums[g] += by[g*size+int(e)]
 		}
 	}

@@ -15,7 +15,8 @@ import (
 type sequence struct {
 	first, n, past int
 	chunk          int
-	cache          *layerCache // nil outside decoding
+	cache          memory // nil outside decoding
+	text           *Text  // the same
 }
 
 // tile are rows that go through a layer's maps together: whole sequences.
@@ -30,6 +31,7 @@ type tile struct {
 type run struct {
 	spec      *Spec
 	o         Options
+	tokens    []int32 // of all rows
 	candidate int
 	sharing   []int // candidates that have the hidden states of this one, itself among them
 	bf16      bool
@@ -62,7 +64,7 @@ type scratch struct {
 	heads   []*headScratch
 
 	normed, q, k, v, mixed, y, gate, up, x []float32
-	low, both, rope, wide, rows            []float32
+	low, both, rope, wide, rows, open      []float32
 }
 
 func newRun(spec *Spec, o Options, seqs []sequence) *run {
@@ -249,7 +251,11 @@ func grow(b []float32, n int) []float32 {
 // embed reads the embeddings of tokens into x.
 func (r *run) embed(ctx context.Context, src Source, tokens []int32, bf16 bool, x []float32) error {
 	r.bf16 = bf16
-	if err := src.Rows(ctx, Place{Kind: topology.Embedding, Layer: -1, Expert: -1}, tokens, x); err != nil {
+	y, h := x, r.spec.Hidden
+	if r.spec.Streams > 1 {
+		y = make([]float32, len(tokens)*h)
+	}
+	if err := src.Rows(ctx, Place{Kind: topology.Embedding, Layer: -1, Expert: -1}, tokens, y); err != nil {
 		return err
 	}
 	if e := r.spec.EmbedScale; e != 1 {
@@ -258,7 +264,12 @@ func (r *run) embed(ctx context.Context, src Source, tokens []int32, bf16 bool, 
 			r.round(one)
 			e = one[0]
 		}
-		r.o.Set.Scale(x, e)
+		r.o.Set.Scale(y, e)
+	}
+	if n := r.spec.Streams; n > 1 { // all streams begin as the embedding
+		for i := range len(tokens) * n {
+			copy(x[i*h:(i+1)*h], y[i/n*h:])
+		}
 	}
 	r.round(x)
 	return nil

@@ -34,10 +34,11 @@ const (
 // leastMix is how many multiply-adds are worth a goroutine that mixes.
 const leastMix = 1 << 17
 
-// mix writes the mixed values of a tile to s.mixed. Blocks of queries are
-// independent of one another and their bits do not depend on where they end.
-func (r *run) mix(s *scratch, b *body, t *tile) error {
-	a := &b.l.Attn
+// attend writes the mixed values of a tile to s.mixed, of its queries, keys and
+// values in s. Blocks of queries are independent of one another and their bits do not
+// depend on where they end.
+func (r *run) attend(s *scratch, w *attending, t *tile) error {
+	a := w.a
 	all := make([]kv, len(t.seqs))
 	var blocks []queries
 	for i := range t.seqs {
@@ -65,7 +66,7 @@ func (r *run) mix(s *scratch, b *body, t *tile) error {
 	}
 	if workers == 1 {
 		for _, q := range blocks {
-			if err := r.block(s, s.heads[0], b, t, &all[q.seq], q); err != nil {
+			if err := r.block(s, s.heads[0], w, t, &all[q.seq], q); err != nil {
 				return err
 			}
 		}
@@ -74,14 +75,14 @@ func (r *run) mix(s *scratch, b *body, t *tile) error {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	errs := make([]error, workers)
-	for w := range workers {
+	for k := range workers {
 		wg.Go(func() {
-			for errs[w] == nil {
+			for errs[k] == nil {
 				i := int(next.Add(1)) - 1
 				if i >= len(blocks) {
 					return
 				}
-				errs[w] = r.block(s, s.heads[w], b, t, &all[blocks[i].seq], blocks[i])
+				errs[k] = r.block(s, s.heads[k], w, t, &all[blocks[i].seq], blocks[i])
 			}
 		})
 	}
@@ -107,7 +108,7 @@ func (r *run) memory(s *scratch, a *Attention, t *tile, q *sequence) kv {
 	at := q.first - t.first
 	k, v := s.k[at*kw:][:q.n*kw], s.v[at*vw:][:q.n*vw]
 	broken := !finite64(r.o.Set.SumSquares(v))
-	if c := q.cache; c != nil {
+	if c, ok := q.cache.(*kvCache); ok {
 		c.k, c.v = append(c.k, k...), append(c.v, v...)
 		c.broken = c.broken || broken
 		return kv{c.k, c.v, c.broken}
@@ -118,8 +119,8 @@ func (r *run) memory(s *scratch, a *Attention, t *tile, q *sequence) kv {
 // block mixes for some queries and the heads of one group. The keys that it goes
 // over begin at a multiple of the depth in which products sum, so that a query
 // has the same sums in every block.
-func (r *run) block(s *scratch, w *headScratch, b *body, t *tile, m *kv, at queries) error {
-	a, q := &b.l.Attn, &t.seqs[at.seq]
+func (r *run) block(s *scratch, w *headScratch, of *attending, t *tile, m *kv, at queries) error {
+	a, q := of.a, &t.seqs[at.seq]
 	heads := a.Heads / a.KVHeads
 	past := q.past + at.from // position of the first query
 	first, end := 0, past+at.n
@@ -151,8 +152,8 @@ func (r *run) block(s *scratch, w *headScratch, b *body, t *tile, m *kv, at quer
 			seen = max(now-a.Window+1-first, 0)
 		}
 		sink := float32(math.Inf(-1))
-		if b.sinks != nil {
-			sink = b.sinks[at.group*heads+i%heads]
+		if of.sinks != nil {
+			sink = of.sinks[at.group*heads+i%heads]
 		}
 		set.Softmax(w.scores[i*width:][:width], seen, now-first+1, sink)
 	}

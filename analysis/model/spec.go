@@ -17,13 +17,19 @@ type Spec struct {
 	Norm          Norm    // the final one
 	EmbedScale    float32 // what embeddings are multiplied by
 	Tied          bool    // the head is the embedding
+	Streams       int     // residual streams side by side; 0 is one
+	Softcap       float32 // c of logits c·tanh(logits/c); 0: none
 }
+
+// Width is how many values a row of hidden states has: Hidden in each stream.
+func (s *Spec) Width() int { return s.Hidden * max(s.Streams, 1) }
 
 // Layer is one decoder layer:
 //
-//	x += [PostAttn](attention(In(x)));  x += [PostMLP](mlp(PreMLP(x)))
+//	x += [PostAttn](mixer(In(x)));  x += [PostMLP](mlp(PreMLP(x)))
 //
-// where a norm whose name is empty is left out.
+// where a norm whose name is empty is left out. The mixer, which carries something
+// from token to token, is Attn, or another where a field says so.
 type Layer struct {
 	Index                         int
 	MTP                           bool
@@ -52,7 +58,21 @@ type Attention struct {
 	Sinks          bool    // one logit more a head, which takes part in the softmax and has no value
 	Rope           Rope
 	LowRank        *LowRank // nil: q, k and v are projections of their own
+	Gate           Gate     // what a head's output is multiplied by
+	KeyIsValue     bool     // there is no v: it is k, before its norm and rotation
+	ValueNorm      bool     // values are divided by their root mean square
 }
+
+// Gate is what the outputs of heads are multiplied by before they are projected: σ
+// of a map of the normed input.
+type Gate uint8
+
+// Gates.
+const (
+	NoGate      Gate = iota
+	ChannelGate      // a factor a channel: q has Dim more rows a head, behind its query's
+	HeadGate         // a factor a head: a projection g of its own
+)
 
 // LowRank is DeepSeek's multi-head latent attention: of a key's Dim channels
 // the first Nope come from the latent of KV channels, the last Rope are shared by
@@ -68,29 +88,47 @@ type Activation uint8
 
 // Activations.
 const (
-	SiLU      Activation = iota // silu(gate)·up
-	GELUTanh                    // gelu(gate)·up, by the tanh formula
-	SwiGLUOAI                   // gate ≤ 7, |up| ≤ 7: gate·σ(1.702·gate)·(up+1)
+	SiLU          Activation = iota // silu(gate)·up
+	GELUTanh                        // gelu(gate)·up, by the tanh formula
+	SwiGLUOAI                       // gate ≤ 7, |up| ≤ 7: gate·σ(1.702·gate)·(up+1)
+	SiLUThenClamp                   // min(silu(gate), Limit)·clip(up, ±Limit)
+	ClampThenSiLU                   // silu(min(gate, Limit))·clip(up, ±Limit)
 )
 
 // FeedForward is a gated MLP.
 type FeedForward struct {
 	Inner int
 	Act   Activation
+	Limit float32 // of the activations that clamp
 }
 
 // MoE is a layer of routed experts.
 type MoE struct {
 	FeedForward
 	Experts, TopK int
-	Sigmoid       bool // scores are σ(logits), else a softmax over all experts
-	Correction    bool // the choice is by score plus e_score_correction_bias
-	Groups        int  // experts are chosen from the best TopGroups of so many groups; 1 is no groups
+	Scores        Scores // what logits become
+	Correction    string // the choice is by score plus this parameter of the router: e_score_correction_bias; "": it is by score
+	Groups        int    // experts are chosen from the best TopGroups of so many groups; 1 is no groups
 	TopGroups     int
+	BestOfGroup   int     // a group is as good as so many of its experts together; 0 is two
 	Normalize     bool    // weights are divided by their sum
 	Scaling       float32 // what they are multiplied by then
 	Shared        int     // inner width of the shared expert; 0: none
+	SharedLimit   float32 // Limit of its activation
+	SharedGate    bool    // its output is multiplied by σ of a map of the normed input to one value
 }
+
+// Scores are what a router's logits become.
+type Scores uint8
+
+// Scores of routers.
+const (
+	SoftmaxScores Scores = iota // over all experts
+	SigmoidScores
+)
+
+// shared is the MLP that the shared expert is.
+func (m *MoE) shared() FeedForward { return FeedForward{m.Shared, m.Act, m.SharedLimit} }
 
 // Place names a tensor by what it is in the model.
 type Place struct {

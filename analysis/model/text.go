@@ -4,9 +4,9 @@ package model
 // and of the positions that an MTP module has seen of it.
 type Text struct {
 	spec   *Spec
-	caches []*layerCache
+	caches []memory
 	n      int
-	module *layerCache
+	module memory
 	seen   int
 	limit  int // tokens that it will not go beyond; 0: not known
 }
@@ -14,9 +14,12 @@ type Text struct {
 // NewText is an empty text. limit is how many tokens it may become, for which room
 // is made as it grows; 0: not known.
 func NewText(spec *Spec, limit int) *Text {
-	t := &Text{spec: spec, caches: make([]*layerCache, len(spec.Layers)), module: &layerCache{}, limit: limit}
+	t := &Text{spec: spec, caches: make([]memory, len(spec.Layers)), limit: limit}
 	for i := range t.caches {
-		t.caches[i] = &layerCache{}
+		t.caches[i] = spec.Layers[i].mixer().empty()
+	}
+	if len(spec.MTP) > 0 {
+		t.module = spec.MTP[0].mixer().empty()
 	}
 	return t
 }
@@ -27,33 +30,48 @@ func (t *Text) Len() int { return t.n }
 // Seen is how many positions an MTP module has seen.
 func (t *Text) Seen() int { return t.seen }
 
-// Cut forgets all but the first n tokens.
+// Cut forgets all but the first n tokens, or more where a layer's memory cannot go
+// back so far: Len says how many are left, which the text is then to be given again
+// from.
 func (t *Text) Cut(n int) {
-	n = min(max(n, 0), t.n)
-	for i, c := range t.caches {
-		c.cut(&t.spec.Layers[i].Attn, n)
-	}
-	t.n = n
+	t.n = level(t.caches, min(max(n, 0), t.n))
 }
 
-// CutSeen forgets all but the first n positions that a module has seen.
+// level cuts memories to the same number of tokens, n or fewer.
+func level(all []memory, n int) int {
+	for again := true; again; {
+		again = false
+		for _, c := range all {
+			if left := c.cut(n); left < n {
+				n, again = left, true
+			}
+		}
+	}
+	return n
+}
+
+// CutSeen forgets all but the first n positions that a module has seen, or more, as
+// Cut does.
 func (t *Text) CutSeen(n int) {
-	if n = min(max(n, 0), t.seen); len(t.spec.MTP) > 0 {
-		t.module.cut(&t.spec.MTP[0].Attn, n)
+	if n = min(max(n, 0), t.seen); t.module != nil {
+		n = t.module.cut(n)
 	}
 	t.seen = n
 }
 
-// Copy is a text of the first n tokens, with the same bits. Of the positions that a
-// module has seen it has as many.
+// Copy is a text of the first n tokens, or of fewer as Cut says, with the same bits. Of
+// the positions that a module has seen it has as many.
 func (t *Text) Copy(n, limit int) *Text {
 	n = min(max(n, 0), t.n)
-	d := &Text{spec: t.spec, caches: make([]*layerCache, len(t.caches)), module: &layerCache{}, n: n, limit: limit}
+	d := &Text{spec: t.spec, caches: make([]memory, len(t.caches)), limit: limit}
 	for i, c := range t.caches {
-		d.caches[i] = c.copyOf(&t.spec.Layers[i].Attn, n, limit)
+		d.caches[i] = c.copyOf(n, limit)
+		n = min(n, d.caches[i].tokens())
 	}
-	if d.seen = min(n, t.seen); d.seen > 0 {
-		d.module = t.module.copyOf(&t.spec.MTP[0].Attn, d.seen, limit)
+	d.n = level(d.caches, n)
+	if t.module != nil {
+		d.module = t.module.copyOf(min(d.n, t.seen), limit)
+		d.seen = d.module.tokens()
 	}
 	return d
 }

@@ -20,7 +20,7 @@ type party struct {
 
 // state are the hidden states of one party, or of several that are the same.
 type state struct {
-	x      []float32
+	flow
 	rms    []float64
 	broken []bool // by sequence
 }
@@ -59,7 +59,7 @@ func (p *trip) begin() error {
 			if err := r.embed(p.ctx, lend.src, p.tokens, q.bf16, x); err != nil {
 				return err
 			}
-			q.state = &state{x: x, broken: make([]bool, len(r.seqs))}
+			q.state = &state{flow: flow{x: x}, broken: make([]bool, len(r.seqs))}
 			r.measure(x)
 			if err := p.check(q, -1, "embedding"); err != nil {
 				return err
@@ -106,7 +106,7 @@ func (p *trip) layers() error {
 				of = append(of, step{layer: i, party: q})
 			}
 		}
-		lent := plan(of, &spec.Layers[i])
+		lent := plan(of, spec, &spec.Layers[i])
 		for k := range of {
 			of[k].lent = lent
 		}
@@ -137,7 +137,7 @@ func (p *trip) part(layer int) {
 		case q.leader == nil || q.until < layer:
 		case q.until == layer:
 			s := q.leader.state
-			q.state = &state{p.room(), slices.Clone(s.rms), slices.Clone(s.broken)}
+			q.state = &state{flow{p.room()}, slices.Clone(s.rms), slices.Clone(s.broken)}
 			copy(q.state.x, s.x)
 		default:
 			q.state = q.leader.state
@@ -185,7 +185,7 @@ func (p *trip) step(s step, next []step) error {
 		}
 	}
 	x := &experts{lend: q.lend, rd: reader{ctx: p.ctx, spec: r.spec, lent: s.lent, of: q}}
-	err = r.layer(p.ctx, b, q.state.x, x)
+	err = r.layer(p.ctx, b, &q.state.flow, x)
 	s.lent.done(q, append(x.kept, func() { q.lend.put(b.from) })...)
 	if err != nil {
 		return fmt.Errorf("layer %d: %w", s.layer, err)

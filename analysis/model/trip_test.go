@@ -82,7 +82,7 @@ func TestReadOnce(t *testing.T) {
 	experts := 0
 	for i := range spec.Layers {
 		l := &spec.Layers[i]
-		for _, p := range l.places() {
+		for _, p := range l.places(spec) {
 			got := [3]int{ref.shared.reads[p], other.shared.reads[p], part.shared.reads[p]}
 			want := [3]int{1, 0, 0}
 			if i == 2 {

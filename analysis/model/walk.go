@@ -81,7 +81,7 @@ func NewWalk(ctx context.Context, spec *Spec, src Source, chunks [][]int32, o Wa
 	if o.Step != nil {
 		w.r.step = &stepped{tell: o.Step}
 	}
-	w.x = make([]float32, len(tokens)*spec.Hidden)
+	w.x = make([]float32, len(tokens)*spec.Width())
 	if err := w.r.embed(ctx, src, tokens, false, w.x); err != nil {
 		return nil, err
 	}
@@ -172,11 +172,12 @@ func (w *Walk) take(ctx context.Context, src Source, l Looks, look bool) error {
 	}()
 	defer w.hooks(l)()
 	w.r.lay(w.seqs())
+	w.r.tokens = w.tokens
 	if layer.MTP {
 		return w.module(ctx, b, e, l, look)
 	}
 	w.r.look = look
-	if err := w.r.layer(ctx, b, w.x, e); err != nil {
+	if err := w.r.layer(ctx, b, &flow{x: w.x}, e); err != nil {
 		return fmt.Errorf("layer %d: %w", layer.Index, err)
 	}
 	if look {
@@ -294,11 +295,11 @@ func (w *Walk) Head(ctx context.Context, src Source, l Looks) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(len(x)/h, aloneRows)
+		n := min(len(x)/w.spec.Width(), aloneRows)
 		s.normed = grow(s.normed, n*h)
-		w.r.norm(s, w.spec.Norm, s.normed, x[:n*h], norm, n)
+		w.r.norm(s, w.spec.Norm, s.normed, w.r.collapse(s, x[:n*w.spec.Width()], n), norm, n)
 		w.r.hook(at, s.normed, n)
-		x = x[n*h:]
+		x = x[n*w.spec.Width():]
 	}
 	return nil
 }

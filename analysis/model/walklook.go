@@ -19,7 +19,7 @@ func (r *run) begin(ctx context.Context, s *scratch, t *tile, x []float32) ([]fl
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	h := r.spec.Hidden
+	h := r.spec.Width()
 	if !r.look {
 		return x[t.first*h:][:t.n*h], nil
 	}
@@ -33,5 +33,7 @@ func (r *run) begin(ctx context.Context, s *scratch, t *tile, x []float32) ([]fl
 
 // finalNorm reads the weights of the main model's final norm.
 func (rd reader) finalNorm() ([]float32, error) {
-	return rd.vector(Place{Kind: topology.Norm, Layer: -1, Expert: -1, Projection: "norm"}, "weight", rd.spec.Hidden)
+	return rd.vector(finalNormAt, "weight", rd.spec.Hidden)
 }
+
+var finalNormAt = Place{Kind: topology.Norm, Layer: -1, Expert: -1, Projection: "norm"}

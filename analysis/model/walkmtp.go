@@ -58,11 +58,15 @@ func (w *Walk) moduleOf(ctx context.Context, b *body, e *experts, l Looks, look 
 		return err
 	}
 	r, h := w.r, w.spec.Hidden
+	r.tokens = make([]int32, 0, r.rows)
+	for i, q := range w.mtp.seqs {
+		r.tokens = append(r.tokens, w.tokens[w.mtp.next[i]:][:q.n]...)
+	}
 	head := mtpExtra(b.l, "shared_head.head")
 	own := l.Input != nil && r.wants(head) && src.Has(head, "weight")
 	if look && !own {
 		r.look, r.rowsOf = true, enter
-		return r.layer(ctx, b, nil, e)
+		return r.layer(ctx, b, &flow{}, e)
 	}
 	y := make([]float32, r.rows*h)
 	if err := r.each(len(r.tiles), r.parallel, func(i int, s *scratch) error {
@@ -71,7 +75,7 @@ func (w *Walk) moduleOf(ctx context.Context, b *body, e *experts, l Looks, look 
 	}); err != nil {
 		return err
 	}
-	if err := r.layer(ctx, b, y, e); err != nil {
+	if err := r.layer(ctx, b, &flow{x: y}, e); err != nil {
 		return err
 	}
 	if own {

@@ -19,7 +19,7 @@ func WalkNeeds(s *Spec, rows int64, chunk int, bits float64, o WalkOptions) Walk
 		bits = 16
 	}
 	var m WalkMemory
-	h, threads := int64(s.Hidden), int64(threads(o.Threads))
+	h, width, threads := int64(s.Hidden), int64(s.Width()), int64(threads(o.Threads))
 	tile, alone := int64(tileRows), int64(aloneRows)
 	if o.Tile > 0 {
 		tile, alone = int64(o.Tile), int64(o.Tile)
@@ -32,9 +32,8 @@ func WalkNeeds(s *Spec, rows int64, chunk int, bits float64, o WalkOptions) Walk
 	for _, layers := range [][]Layer{s.Layers, s.MTP} {
 		for i := range layers {
 			l := &layers[i]
-			n, w, one := l.weights(s), l.wide(s, tile), l.wide(s, alone)+4*h*alone // and a look's copy
+			n, w, one := l.weights(s), l.wide(s, tile), l.wide(s, alone)+4*width*alone // and a look's copy
 			if l.MTP {
-				n += 2 * h * h
 				w, one = w+16*h*tile, one+16*h*alone // what goes into eh_proj
 			}
 			if e := l.MoE; e != nil {
@@ -44,10 +43,12 @@ func WalkNeeds(s *Spec, rows int64, chunk int, bits float64, o WalkOptions) Walk
 				wave = max(wave, min(max(o.Wave, each), each*int64(e.Experts)))
 			}
 			body, wide, single = max(body, int64(float64(n)*bits/8)), max(wide, w), max(single, one)
-			ropes[l.Attn.Rope] = true
+			for _, r := range l.mixer().ropes() {
+				ropes[*r] = true
+			}
 		}
 	}
-	m.States = rows * (states*4*h + 4 + 8 + row)
+	m.States = rows * (states*4*width + 4 + 8 + row)
 	m.Weights, m.Experts = 3*body, 2*wave
 	m.Work = max(single, wide) + (threads-1)*wide + threads*workBytes
 	for r := range ropes {

@@ -1,6 +1,10 @@
 package model
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"quantscope/quant/topology"
+)
 
 // stepped counts how much of a layer is done, by the multiply-adds of its linear
 // maps, and tells it in rows.
@@ -17,14 +21,24 @@ type costs struct {
 	after  int64 // the shared expert
 }
 
-func costsOf(hidden int, l *Layer) costs {
-	h, a := int64(hidden), &l.Attn
-	c := costs{before: h * int64(a.Heads*a.Dim+a.KVHeads*(a.Dim+a.VDim)+a.Heads*a.VDim)}
-	if l.MoE == nil {
-		c.before += 3 * h * int64(l.MLP.Inner)
+// costs are those of a layer; nobody asks where no steps are told.
+func (r *run) costs(l *Layer) (c costs) {
+	if l.MoE != nil {
+		c.expert = 3 * int64(r.spec.Hidden) * int64(l.MoE.Inner)
+	}
+	if r.step == nil {
 		return c
 	}
-	c.expert, c.after = 3*h*int64(l.MoE.Inner), 3*h*int64(l.MoE.Shared)
+	for _, t := range l.Tensors(r.spec) {
+		n := int64(t.Rows) * int64(t.Cols)
+		switch {
+		case t.Table || t.At.Kind == topology.Expert || t.At.Kind == topology.MTPExtra || t.At.Kind == topology.Router:
+		case t.At.Kind == topology.SharedExpert:
+			c.after += n
+		default:
+			c.before += n
+		}
+	}
 	return c
 }
 

@@ -24,16 +24,12 @@ type body struct {
 	from Source // whose memory it is
 
 	in, postAttn, preMLP, postMLP []float32
-	q, k, v, o                    linear
-	qNorm, kNorm, sinks           []float32
-
-	qa, qb, kva, kvb linear // of low rank
-	qaNorm, kvaNorm  []float32
-
-	mlp        gated
-	router     linear
-	correction []float32
-	shared     gated
+	mixing                        mixing
+	mlp                           gated
+	router                        linear
+	correction                    []float32
+	shared                        gated
+	sharedGate                    linear
 }
 
 // The places of a layer's weights.
@@ -55,30 +51,17 @@ func (l *Layer) mlp(kind topology.Kind, projection string) Place {
 	return Place{Kind: kind, Layer: l.Index, Expert: -1, Projection: projection}
 }
 
-// places are those of all matrices of a layer.
-func (l *Layer) places() []Place {
+// sharedGate is the map to what the shared expert's output is multiplied by.
+func sharedGate(l *Layer) Place {
+	return Place{Kind: topology.Router, Layer: l.Index, Expert: -1, Projection: "shared_gate"}
+}
+
+// places are those of all linear maps of a layer.
+func (l *Layer) places(s *Spec) []Place {
 	var out []Place
-	names := []string{"q", "k", "v", "o"}
-	if l.Attn.LowRank != nil {
-		names = []string{"q", "q_a", "q_b", "kv_a", "kv_b", "o"}
-	}
-	for _, n := range names {
-		out = append(out, attn(l, n))
-	}
-	three := []string{"gate", "up", "down"}
-	if l.MoE == nil {
-		for _, n := range three {
-			out = append(out, l.mlp(topology.MLP, n))
-		}
-		return out
-	}
-	out = append(out, router(l))
-	for _, n := range three {
-		if l.MoE.Shared > 0 {
-			out = append(out, l.mlp(topology.SharedExpert, n))
-		}
-		for e := range l.MoE.Experts {
-			out = append(out, expert(l, e, n))
+	for _, t := range l.Tensors(s) {
+		if t.Rows > 0 && !t.Table {
+			out = append(out, t.At)
 		}
 	}
 	return out
@@ -157,54 +140,29 @@ func (r *list) gated(to *gated, inner int, place func(string) Place) {
 // body reads all of a layer but its experts.
 func (rd reader) body(l *Layer) (*body, error) {
 	b, r := &body{l: l}, &list{reader: rd}
-	h, a := rd.spec.Hidden, &l.Attn
+	h := rd.spec.Hidden
 	for _, n := range []struct {
 		to   *[]float32
 		name string
 	}{{&b.in, l.In}, {&b.postAttn, l.PostAttn}, {&b.preMLP, l.PreMLP}, {&b.postMLP, l.PostMLP}} {
 		r.values(n.to, normAt(l, n.name), "weight", h)
 	}
-	if a.LowRank != nil {
-		r.lowRank(b)
-	} else {
-		r.matrix(&b.q, attn(l, "q"), a.Heads*a.Dim, h)
-		r.matrix(&b.k, attn(l, "k"), a.KVHeads*a.Dim, h)
-		r.matrix(&b.v, attn(l, "v"), a.KVHeads*a.VDim, h)
-	}
-	r.matrix(&b.o, attn(l, "o"), h, a.Heads*a.VDim)
-	if a.QKNorm {
-		r.values(&b.qNorm, normAt(l, "q_norm"), "weight", a.Dim)
-		r.values(&b.kNorm, normAt(l, "k_norm"), "weight", a.Dim)
-	}
-	if a.Sinks {
-		r.values(&b.sinks, attn(l, "sinks"), "weight", a.Heads)
-	}
+	b.mixing = l.mixer().read(r, l)
 	if m := l.MoE; m == nil {
 		r.gated(&b.mlp, l.MLP.Inner, func(n string) Place { return l.mlp(topology.MLP, n) })
 	} else {
 		r.matrix(&b.router, router(l), m.Experts, h)
-		if m.Correction {
-			r.values(&b.correction, router(l), "e_score_correction_bias", m.Experts)
+		if m.Correction != "" {
+			r.values(&b.correction, router(l), m.Correction, m.Experts)
 		}
 		if m.Shared > 0 {
 			r.gated(&b.shared, m.Shared, func(n string) Place { return l.mlp(topology.SharedExpert, n) })
+			if m.SharedGate {
+				r.matrix(&b.sharedGate, sharedGate(l), 1, h)
+			}
 		}
 	}
 	return b, r.err
-}
-
-func (r *list) lowRank(b *body) {
-	a, lr, h := &b.l.Attn, b.l.Attn.LowRank, r.spec.Hidden
-	if lr.Q > 0 {
-		r.matrix(&b.qa, attn(b.l, "q_a"), lr.Q, h)
-		r.values(&b.qaNorm, normAt(b.l, "q_a_layernorm"), "weight", lr.Q)
-		r.matrix(&b.qb, attn(b.l, "q_b"), a.Heads*a.Dim, lr.Q)
-	} else {
-		r.matrix(&b.q, attn(b.l, "q"), a.Heads*a.Dim, h)
-	}
-	r.matrix(&b.kva, attn(b.l, "kv_a"), lr.KV+lr.Rope, h)
-	r.values(&b.kvaNorm, normAt(b.l, "kv_a_layernorm"), "weight", lr.KV)
-	r.matrix(&b.kvb, attn(b.l, "kv_b"), a.Heads*(lr.Nope+a.VDim), lr.KV)
 }
 
 // expert reads one of a layer's experts.

@@ -157,7 +157,7 @@ func (e *Engine) prepare(r chat.Request) (*answer, error) {
 	case r.MaxTokens > e.o.MaxTokens-n:
 		return nil, e.refused("the maximum context length is %d tokens, the prompt has %d, and an answer of %d is asked for", e.o.MaxTokens, n, r.MaxTokens)
 	}
-	a.bytes = int64(e.room(a)) * e.perToken
+	a.bytes = int64(e.room(a))*e.perToken + e.perText
 	if a.bytes > e.o.Mem {
 		return nil, e.refused("keys and values of %d tokens need %d bytes of cache, and %d are allowed", e.room(a), a.bytes, e.o.Mem)
 	}

@@ -109,6 +109,7 @@ type Engine struct {
 	batch     *model.Batch
 	module    *model.MTP // nil: nothing is drafted
 	perToken  int64      // bytes of caches
+	perText   int64      // the same of a text of any length
 	effective string
 	content   string
 
@@ -173,7 +174,7 @@ func (e *Engine) open(ctx context.Context) error {
 			return fmt.Errorf("local: %s: %w", e.c.Label, err)
 		}
 	}
-	e.perToken = e.c.Arch.CacheBytes(e.module != nil)
+	e.perToken, e.perText = e.c.Arch.CacheBytes(e.module != nil)
 	e.counts = chat.Counters{Speculative: e.o.Speculate, ByPosition: make([]int64, e.o.Speculate)}
 	return nil
 }

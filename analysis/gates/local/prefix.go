@@ -44,7 +44,10 @@ func (p *prefixes) find(prompt []int32, module bool, limit int) *model.Text {
 	}
 	k := p.kept[best]
 	p.kept = append(slices.Delete(p.kept, best, best+1), k)
-	return k.text.Copy(most, limit)
+	if text := k.text.Copy(most, limit); text.Len() > 0 {
+		return text
+	}
+	return nil
 }
 
 func common(a, b []int32) int {
@@ -59,7 +62,7 @@ func common(a, b []int32) int {
 
 // keep keeps the caches of an answer that is done, within so many bytes of all. A
 // kept text that begins it makes way.
-func (p *prefixes) keep(a *answer, perToken, allowed int64) {
+func (p *prefixes) keep(a *answer, perToken, perText, allowed int64) {
 	ids := append(slices.Clone(a.prompt), a.made...)[:a.text.Len()]
 	p.kept = slices.DeleteFunc(p.kept, func(k *prefix) bool {
 		covered := common(k.ids, ids) == len(k.ids)
@@ -68,7 +71,7 @@ func (p *prefixes) keep(a *answer, perToken, allowed int64) {
 		}
 		return covered
 	})
-	bytes := int64(len(ids)) * perToken
+	bytes := int64(len(ids))*perToken + perText
 	p.shrink(allowed - bytes)
 	if len(p.kept) == mostPrefixes {
 		p.drop()

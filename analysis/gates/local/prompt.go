@@ -31,7 +31,7 @@ func (e *Engine) PromptIDs(r chat.Request) ([]int32, error) {
 func (e *Engine) Fits() int {
 	n := int64(e.o.MaxTokens)
 	if e.perToken > 0 {
-		n = min(n, e.o.Mem/e.perToken-int64(min(e.o.Speculate, 1)))
+		n = min(n, (e.o.Mem-e.perText)/e.perToken-int64(min(e.o.Speculate, 1)))
 	}
 	return max(int(n), 0)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"quantscope/analysis/candidate"
 	"quantscope/analysis/gates/chat"
 )
 
@@ -37,7 +38,7 @@ func TestFits(t *testing.T) {
 		t.Errorf("%d tokens fit, want the config's 1024", got)
 	}
 	for _, k := range []int{0, 2} {
-		e := engineOf(t, c, Options{Mem: 20 * c.Arch.CacheBytes(k > 0), Speculate: k})
+		e := engineOf(t, c, Options{Mem: 20 * perToken(c, k > 0), Speculate: k})
 		n := e.Fits()
 		if want := 20 - min(k, 1); n != want {
 			t.Errorf("%d drafts: %d tokens fit, want %d", k, n, want)
@@ -52,4 +53,10 @@ func TestFits(t *testing.T) {
 			t.Errorf("%d drafts: one token more: %v", k, err)
 		}
 	}
+}
+
+// perToken is what a token of a text takes in caches.
+func perToken(c *candidate.Candidate, drafts bool) int64 {
+	n, _ := c.Arch.CacheBytes(drafts)
+	return n
 }

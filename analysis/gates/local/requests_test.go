@@ -18,7 +18,7 @@ import (
 // is computed.
 func TestRefused(t *testing.T) {
 	c := openedDemo(t)
-	e := engineOf(t, c, Options{Mem: 500 * c.Arch.CacheBytes(false)})
+	e := engineOf(t, c, Options{Mem: 500 * perToken(c, false)})
 	long := prompts(t)[:1100]
 	for _, x := range []struct {
 		r    chat.Request

@@ -187,7 +187,7 @@ func (e *Engine) settle() {
 		}
 		e.finish(a)
 		if e.caches() {
-			l.prefix.keep(a, e.perToken, e.o.Mem-l.used)
+			l.prefix.keep(a, e.perToken, e.perText, e.o.Mem-l.used)
 		}
 	}
 	clear(l.done)

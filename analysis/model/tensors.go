@@ -1,0 +1,146 @@
+package model
+
+import "quantscope/quant/topology"
+
+// Tensor is a tensor that a layer's arithmetic reads: the one list of them, which the
+// reading of weights, plans of memory and whoever asks what a layer needs go by.
+type Tensor struct {
+	At    Place
+	Param string // weight; another parameter of the place
+	Rows  int    // outputs of a linear map; 0 of a vector
+	Cols  int    // its inputs; values of a vector
+	// Input names what a linear map reads by the first map in the layer that reads the
+	// same: q for k and v, the router for gate and up of every expert and of the shared
+	// one.
+	Input Place
+	// Told is the place of the first map that is told as reading Input.
+	Told Place
+	// Heads says how rows fall into heads of Width rows each, of which the first Rotary
+	// are turned; 0 where they do not. Of a map of o's kind it is the columns that do.
+	Heads, Width, Rotary int
+	// Table is looked up by token, and is no linear map.
+	Table bool
+}
+
+// tensors gathers them.
+type tensors struct {
+	spec *Spec
+	l    *Layer
+	list []Tensor
+	told map[Place]Place // by input
+}
+
+// Tensors are those of a layer, in the order in which a text meets linear maps;
+// routed experts one after the other. Biases, which linear maps have where they are
+// stored, are not among them, nor is an MTP layer's own head.
+func (l *Layer) Tensors(s *Spec) []Tensor {
+	t := &tensors{spec: s, l: l, told: map[Place]Place{}}
+	h := s.Hidden
+	if l.MTP {
+		entryTensors(t)
+	}
+	for _, n := range []string{l.In, l.PostAttn, l.PreMLP, l.PostMLP} {
+		if n != "" {
+			t.vector(normAt(l, n), "weight", h)
+		}
+	}
+	l.mixer().tensors(t)
+	l.mlpTensors(t)
+	return t.list
+}
+
+// Tensors are those that the pass reads beside the layers: the embedding, the final
+// norm, the head where it is not the embedding.
+func (s *Spec) Tensors() []Tensor {
+	t := &tensors{spec: s, l: &Layer{Index: -1}, told: map[Place]Place{}}
+	embedding := Place{Kind: topology.Embedding, Layer: -1, Expert: -1}
+	t.list = append(t.list, Tensor{At: embedding, Param: "weight", Rows: s.Vocab, Cols: s.Hidden, Table: true})
+	t.vector(finalNormAt, "weight", s.Hidden)
+	if !s.Tied {
+		t.matrix(Place{Kind: topology.Head, Layer: -1, Expert: -1}, s.Vocab, s.Hidden)
+	}
+	return t.list
+}
+
+// mlpTensors are those behind the mixer.
+func (l *Layer) mlpTensors(t *tensors) {
+	m := l.MoE
+	if m == nil {
+		t.gated(l.MLP.Inner, func(p string) Place { return l.mlp(topology.MLP, p) })
+		return
+	}
+	t.matrix(router(l), m.Experts, t.spec.Hidden)
+	if m.Correction != "" {
+		t.vector(router(l), m.Correction, m.Experts)
+	}
+	for e := range m.Experts {
+		t.gated(m.Inner, func(p string) Place { return expert(l, e, p) })
+	}
+	if m.Shared > 0 {
+		t.gated(m.Shared, func(p string) Place { return l.mlp(topology.SharedExpert, p) })
+		if m.SharedGate {
+			t.matrix(sharedGate(l), 1, t.spec.Hidden)
+		}
+	}
+}
+
+// matrix is a linear map of the layer.
+func (t *tensors) matrix(at Place, rows, cols int) *Tensor {
+	in := InputOf(at, t.l.MoE != nil)
+	if _, ok := t.told[in]; !ok {
+		t.told[in] = at
+	}
+	t.list = append(t.list, Tensor{At: at, Param: "weight", Rows: rows, Cols: cols, Input: in, Told: t.told[in]})
+	return &t.list[len(t.list)-1]
+}
+
+// heads is matrix for rows that fall into heads.
+func (t *tensors) heads(at Place, heads, width, rotary, cols int) {
+	m := t.matrix(at, heads*width, cols)
+	m.Heads, m.Width, m.Rotary = heads, width, rotary
+}
+
+// vector is a tensor of n values.
+func (t *tensors) vector(at Place, param string, n int) {
+	t.list = append(t.list, Tensor{At: at, Param: param, Cols: n})
+}
+
+func (t *tensors) gated(inner int, place func(string) Place) {
+	t.matrix(place("gate"), inner, t.spec.Hidden)
+	t.matrix(place("up"), inner, t.spec.Hidden)
+	t.matrix(place("down"), t.spec.Hidden, inner)
+}
+
+// readsAsQ are projections of a mixer that read the normed states of its layer, as q
+// does, by which that input is named.
+var readsAsQ = map[string]bool{"k": true, "v": true, "qkv": true, "q_a": true, "kv_a": true, "qkv_a": true, "g": true}
+
+// InputOf is the input that a linear map reads, named by one place: q, k and v
+// share one, which is called q's, and so do other projections of the normed states
+// into a mixer, in low-rank attention q_a (or q) and kv_a; and so do gate and up,
+// which is called gate's. In a layer of experts the router stands for all that read the
+// normed states: gate and up of every expert, over all tokens, and of the shared
+// expert, and the shared expert's gate. Every other map has its own: o, q_b, kv_b, and
+// down, of an expert over the tokens routed to it.
+//
+// moe says whether the layer has experts; where it has, what stands as its MLP is
+// taken for the shared expert.
+func InputOf(p Place, moe bool) Place {
+	switch p.Kind {
+	case topology.Attention:
+		if readsAsQ[p.Projection] {
+			p.Projection = "q"
+		}
+	case topology.MLP, topology.SharedExpert, topology.Expert:
+		switch p.Projection {
+		case "gate", "up", "gate_up":
+			if moe || p.Kind != topology.MLP {
+				return Place{Kind: topology.Router, Layer: p.Layer, Expert: -1}
+			}
+			p.Projection = "gate"
+		}
+	case topology.Router:
+		p.Projection = ""
+	}
+	return p
+}
