@@ -230,9 +230,7 @@ func openGGUF(path, order string) (*Side, error) {
 		for _, ty := range m.Types(w) {
 			t.Scheme = strings.TrimPrefix(t.Scheme+"+"+ty.String(), "+")
 		}
-		if w.Reordered() {
-			t.Note = "rows of each head put back from pairs to halves, as llama.cpp's converter pairs them"
-		}
+		t.Note = w.OrderText()
 		s.Tensors = append(s.Tensors, t)
 	}
 	return s, nil

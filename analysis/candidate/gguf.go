@@ -147,23 +147,11 @@ func blocksFinding(ctx context.Context, m *gguf.Model) ([]Finding, error) {
 
 // ggufFindings says what was done to tensors on the way.
 func ggufFindings(m *gguf.Model) []Finding {
-	first, n := "", 0
-	for i := range m.Weights {
-		if w := &m.Weights[i]; w.Reordered() && !w.Vector {
-			if n == 0 {
-				first = m.Stored(w)
-			}
-			n++
-		}
-	}
 	var out []Finding
-	if n > 0 {
-		out = append(out, Finding{
-			ID: "head-order", Tensor: first,
-			Message: fmt.Sprintf("rows of %d query and key matrices are stored in rotation pairs, as llama.cpp has them, and were put back into halves", n),
-		})
+	for _, o := range m.RowOrders() {
+		out = append(out, Finding{ID: o.ID, Tensor: o.First, Message: o.Text})
 	}
-	first, n = "", 0
+	first, n := "", 0
 	for i := range m.Tensors {
 		if name := m.Tensors[i].Name; strings.HasSuffix(name, ".input_scale") {
 			if n == 0 {

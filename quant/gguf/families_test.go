@@ -212,4 +212,14 @@ func sameSizes(t *testing.T, a, b *topology.Config) {
 		a.Tied != b.Tied || a.QKRope != b.QKRope || a.RopeScaling() != b.RopeScaling() || len(b.Notes) > 0 {
 		t.Errorf("config: %+v\nof the checkpoint: %+v", *b, *a)
 	}
+	for i := range a.Layers {
+		q, kv, dim := a.AttentionSizes(i)
+		q2, kv2, dim2 := b.AttentionSizes(i)
+		moe, _ := a.MoELayer(i)
+		moe2, _ := b.MoELayer(i)
+		if a.LayerType(i) != b.LayerType(i) || a.Window(i) != b.Window(i) || a.CompressRate(i) != b.CompressRate(i) || a.SharedKV(i) != b.SharedKV(i) || moe != moe2 || q != q2 || kv != kv2 || dim != dim2 && a.KVLoRA == 0 {
+			t.Errorf("layer %d: %s, %d heads, %d of keys, of %d channels, experts %t, shares %t; in the checkpoint %s, %d, %d, %d, %t, %t",
+				i, b.LayerType(i), q2, kv2, dim2, moe2, b.SharedKV(i), a.LayerType(i), q, kv, dim, moe, a.SharedKV(i))
+		}
+	}
 }

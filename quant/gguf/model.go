@@ -244,7 +244,11 @@ func (m *Model) of(n naming, i, layer int, module, param string, g *geometry) ([
 		}
 	}
 	if part, ok := routed[module]; ok {
-		return m.stack(i, g.experts, func(e int) string { return n.expert(layer, e, part, param) })
+		ws, err := m.stack(i, g.experts, func(e int) string { return n.expert(layer, e, part, param) })
+		if _, beside := m.Lookup(strings.TrimSuffix(t.Name, "weight") + scaleParam); err == nil && n.scales[module] != "" && param == "weight" && !beside {
+			ws = append(ws, Weight{Name: n.in(layer, n.scales[module]), Rows: 1, Cols: g.experts, Vector: true, form: ones, pieces: []piece{{tensor: i}}})
+		}
+		return ws, err
 	}
 	if part, e, ok := oldExpert(module); ok && e < g.experts {
 		return one(m.whole(n.expert(layer, e, part, param), i))

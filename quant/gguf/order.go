@@ -89,12 +89,12 @@ func (m *Model) RowOrders() []RowOrder {
 	return out
 }
 
-// OrderText says in words what order the rows or columns of a weight have in the
-// file, "" where it is the checkpoint's.
+// OrderText says in words what order of rows or columns was put back, "" where the
+// file has the checkpoint's.
 func (w *Weight) OrderText() string {
 	return map[string]string{
-		"head-order":       "rows stand in rotation pairs",
-		"value-head-order": "value heads stand in turns of the key heads",
-		"qkvz-order":       "queries, keys, values and gates stand together",
+		"head-order":       "rows of each head put back from pairs to halves, as llama.cpp's converter pairs them",
+		"value-head-order": "value heads put back side by side for each key head, from the turns in which llama.cpp's converter puts them",
+		"qkvz-order":       "rows of each key head put back together, which llama.cpp's converter splits into queries, keys, values and gates of all",
 	}[w.orderID()]
 }

@@ -50,13 +50,13 @@ func NewNamer(arch, modelType string, layers int) (*Namer, error) {
 	return n, nil
 }
 
-// Paired says whether rows of q and k stand in pairs in files of the architecture;
-// Shift is what its files add to norms.
+// Paired says whether rows of q and k stand in pairs in files of the architecture.
 func (n *Namer) Paired() bool { return n.paired }
 
-// Shift is what files of the architecture add to the values of norms.
-func (n *Namer) Shift() float32 {
-	if n.plusOne {
+// Shift is what files of the architecture add to the values of a tensor, by its name
+// in them.
+func (n *Namer) Shift(name string) float32 {
+	if _, module, param := split(name); n.shifts(module, param) {
 		return 1
 	}
 	return 0

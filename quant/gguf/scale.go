@@ -28,6 +28,17 @@ func (m *Model) beside(t *Tensor, n naming, module, param string) (bool, error) 
 	return true, nil
 }
 
+// OwnScale says whether the tensor "scale" beside a weight of an architecture has a
+// meaning of its own, and is not multiplied into the weight's values.
+func OwnScale(arch string, weight *Tensor) bool {
+	a, ok := architectures[arch]
+	if !ok {
+		return false
+	}
+	_, module, _ := split(weight.Name)
+	return a.scales[module] != "" && weight.Type != kernels.GGUFNVFP4
+}
+
 // scalesWeight says whether the scale beside a weight multiplies its values, rather
 // than being a tensor of its own meaning. With NVFP4, llama.cpp's converter multiplies
 // the two, so that the other is 1.

@@ -75,15 +75,6 @@ func step35Config(m *metadata, c config) {
 	c["num_attention_heads"], c["num_key_value_heads"] = full, kv[0]
 	if slide != 0 {
 		c["num_sliding_attention_heads"] = slide
-		own := map[string]any{}
-		for i := range blocks {
-			if sliding[i] && slide != full {
-				own[itoa(i)] = map[string]any{"num_attention_heads": slide}
-			}
-		}
-		if len(own) > 0 {
-			c["per_layer_config"] = own
-		}
 	}
 	m.geo.qkv = func(layer int) [3]int {
 		if layer >= blocks {

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"quantscope/quant/gguf"
+	"quantscope/quant/topology"
 )
 
 // rotary writes how many channels of a head rotate.
@@ -96,12 +97,43 @@ func deepSeekKeys(c *converter, k *keys) {
 	k.count("attention.key_length_mla", cfg.QKNope+cfg.QKRope)
 	k.count("attention.value_length_mla", cfg.VHeadDim)
 	k.count("rope.dimension_count", cfg.QKRope)
-	c.sigmoidKeys(k)
 	if !c.flag("rope_interleave", true) {
 		k.refuse("rope_interleave is false")
 	}
+	if cfg.TextModelType == "deepseek_v2" {
+		c.deepSeekV2Keys(k)
+		return
+	}
+	c.sigmoidKeys(k)
 	if m := c.text("topk_method", "noaux_tc"); m != "noaux_tc" {
 		k.refuse("topk_method is %s", m)
+	}
+}
+
+// deepSeekV2Keys: no function is stated, which is a softmax.
+func (c *converter) deepSeekV2Keys(k *keys) {
+	c.silu(k)
+	if s := c.text("scoring_func", "softmax"); s != "softmax" {
+		k.refuse("scoring_func is %s", s)
+	}
+	groups := c.integer("n_group", 1)
+	switch m := c.text("topk_method", "greedy"); {
+	case m == "greedy" && groups > 1:
+		k.refuse("topk_method is greedy with %d groups, which llama.cpp would choose among", groups)
+	case m == "group_limited_greedy" && groups > 1:
+		c.note("topk_method is group_limited_greedy: llama.cpp ranks groups by their two best experts, and the model by its best")
+	case m != "greedy" && m != "group_limited_greedy":
+		k.refuse("topk_method is %s", m)
+	}
+	if f := c.integer("moe_layer_freq", 1); f != 1 {
+		k.refuse("moe_layer_freq is %d", f)
+	}
+	k.count("expert_feed_forward_length", c.cfg.MoEIntermediate)
+	k.count("expert_shared_count", c.cfg.SharedExperts)
+	k.count("leading_dense_block_count", c.integer("first_k_dense_replace", 0))
+	k.real("expert_weights_scale", c.real("routed_scaling_factor", 1))
+	if c.flag("norm_topk_prob", false) {
+		k.flag("expert_weights_norm", true)
 	}
 }
 
@@ -164,11 +196,33 @@ func gptOSSKeys(c *converter, k *keys) {
 	}
 }
 
-// ropeFactors are the divisors of frequencies that stand for Llama 3.1's rule; nil
-// where there is none.
+// ropeFactors are the divisors of frequencies that stand for Llama 3.1's rule, or for
+// a rope that leaves some of the channels as they are; nil where there is none.
 func (c *converter) ropeFactors() []float32 {
 	r, section := c.ropeSection()
-	if r.Type != "llama3" {
+	dim, used := c.cfg.HeadDim, c.cfg.HeadDim/2
+	theta := r.Theta
+	switch c.Arch {
+	case "gemma4":
+		for i := range c.cfg.Layers {
+			if c.cfg.LayerType(i) == topology.FullAttention {
+				_, _, dim = c.cfg.AttentionSizes(i)
+			}
+		}
+		out := make([]float32, dim/2)
+		for i := range out {
+			if out[i] = 1; i >= int(float64(dim)*c.cfg.RopeByType[topology.FullAttention].Partial/2) {
+				out[i] = 1e30
+			}
+		}
+		return out
+	case "step35":
+		full, _ := c.stepRopes()
+		theta, section, used = full.theta, full.section, dim/4
+	case "deepseek4":
+		return nil
+	}
+	if kind, _ := section["rope_type"].(string); kind != "llama3" && r.Type != "llama3" {
 		return nil
 	}
 	number := func(key string, otherwise float64) float64 {
@@ -180,16 +234,14 @@ func (c *converter) ropeFactors() []float32 {
 		return otherwise
 	}
 	factor, low, high, original := number("factor", 8), number("low_freq_factor", 1), number("high_freq_factor", 4), number("original_max_position_embeddings", 8192)
-	theta := r.Theta
 	if theta == 0 {
 		theta = 10000
 	}
-	dim := c.cfg.HeadDim
 	out := make([]float32, dim/2)
 	for i := range out {
-		wave := 2 * math.Pi * math.Pow(theta, float64(2*i)/float64(dim))
+		wave := 2 * math.Pi * math.Pow(theta, float64(i)/float64(used))
 		switch {
-		case wave < original/high:
+		case i >= used || wave < original/high:
 			out[i] = 1
 		case wave > original/low:
 			out[i] = float32(factor)
@@ -223,10 +275,24 @@ func (c *converter) same(pairs []gguf.Pair, tensors []gguf.Tensor) error {
 	}{
 		{"hidden_size", a.Hidden, b.Hidden}, {"num_hidden_layers", a.Layers, b.Layers}, {"num_attention_heads", a.Heads, b.Heads}, {"num_key_value_heads", a.KVHeads, b.KVHeads},
 		{"head_dim", c.headDim(a.HeadDim), c.headDim(b.HeadDim)}, {"vocab_size", a.Vocab, b.Vocab}, {"experts", a.Experts, b.Experts}, {"experts of a token", a.TopK, b.TopK},
-		{"rotary channels", a.RotaryDim(), b.RotaryDim()}, {"rope", a.RopeScaling(), b.RopeScaling()}, {"tied head", c.top.Tied, m.Topology.Tied},
+		{"rotary channels", a.RotaryDim(), b.RotaryDim()}, {"rope", c.ropeText(a, b), b.RopeScaling()}, {"tied head", c.top.Tied, m.Topology.Tied},
 	} {
 		if n.want != n.got {
 			return c.fail("%s is %v in the checkpoint, and would be %v in the file", n.name, n.want, n.got)
+		}
+	}
+	for i := range a.Layers {
+		moeA, knownA := a.MoELayer(i)
+		moeB, knownB := b.MoELayer(i)
+		q, kv, dim := a.AttentionSizes(i)
+		q2, kv2, dim2 := b.AttentionSizes(i)
+		switch {
+		case knownA && knownB && moeA != moeB:
+			return c.fail("layer %d has experts: %t in the checkpoint, and %t in the file", i, moeA, moeB)
+		case c.Arch != "deepseek2" && c.Arch != "llama" && (q != q2 || kv != kv2 || dim != dim2):
+			return c.fail("layer %d has %d heads, %d of keys, of %d channels in the checkpoint, and would have %d, %d and %d in the file", i, q, kv, dim, q2, kv2, dim2)
+		case families[a.TextModelType].own && a.LayerType(i) != b.LayerType(i):
+			return c.fail("layer %d has %s in the checkpoint, and would have %s in the file", i, a.LayerType(i), b.LayerType(i))
 		}
 	}
 	for _, r := range c.wanted {
@@ -235,6 +301,19 @@ func (c *converter) same(pairs []gguf.Pair, tensors []gguf.Tensor) error {
 		}
 	}
 	return nil
+}
+
+// ropeText is what stretches the positions, in the words for configs with a rope for
+// each kind of layer where the file has those and the checkpoint's config does not.
+func (c *converter) ropeText(a, b *topology.Config) string {
+	if len(a.RopeByType) > 0 || len(b.RopeByType) == 0 {
+		return a.RopeScaling()
+	}
+	other := map[string]string{"step35": "full_attention %s, sliding_attention none", "deepseek4": "compress %s, main none"}[c.Arch]
+	if other == "" {
+		return a.RopeScaling()
+	}
+	return fmt.Sprintf(other, a.RopeScaling())
 }
 
 // headDim does not count where attention is over a latent.

@@ -38,7 +38,7 @@ func FromCheckpoint(ck *checkpoint.Checkpoint, o Options) (*Source, error) {
 	if err := c.metadata(o); err != nil {
 		return nil, err
 	}
-	if c.names, err = gguf.NewNamer(c.Arch, c.cfg.TextModelType, c.cfg.Layers); err != nil {
+	if c.names, err = gguf.NewNamer(c.Arch, c.textType(), c.cfg.Layers); err != nil {
 		return nil, err
 	}
 	if err := c.tensors(); err != nil {
@@ -49,6 +49,14 @@ func FromCheckpoint(ck *checkpoint.Checkpoint, o Options) (*Source, error) {
 	}
 	c.check = c.same
 	return c.Source, nil
+}
+
+// textType is the model type that names of tensors go by.
+func (c *converter) textType() string {
+	if t := families[c.cfg.TextModelType].text; t != "" {
+		return t
+	}
+	return c.cfg.TextModelType
 }
 
 // converter is a Source that is being made of a checkpoint.
@@ -108,7 +116,7 @@ func (c *converter) leavesOut(r topology.Role) string {
 	switch {
 	case r.Kind == topology.Vision:
 		return "llama.cpp keeps vision and audio towers in a file of their own"
-	case r.MTP && c.Arch != "glm4moe":
+	case r.MTP && !mtpArchs[c.Arch]:
 		return fmt.Sprintf("llama.cpp's files of architecture %s have no MTP layers", c.Arch)
 	case r.Kind == topology.Head && r.Layer < 0 && c.top.Tied:
 		return "the head is the embedding, which is stored once"
@@ -140,7 +148,11 @@ func (c *converter) part(t *checkpoint.Tensor, p *part) error {
 	if strings.HasSuffix(name, ".attn_kv_b.weight") {
 		return c.splitKVB(t, p, name)
 	}
+	if known, err := c.linearPart(t, p, name); known {
+		return err
+	}
 	in := p.input(name)
+	in.Type = c.keptType(name, p)
 	if heads := c.pairedHeads(role); heads > 0 {
 		if p.rows%(2*heads) != 0 {
 			return tensorError(c.ck, t, "has %d rows for %d heads of even width", p.rows, heads)
@@ -149,6 +161,15 @@ func (c *converter) part(t *checkpoint.Tensor, p *part) error {
 	}
 	c.add(in)
 	return nil
+}
+
+// keptType is what holds a matrix that is not quantized. llama.cpp's converter leaves
+// those of DeepSeek-V4 in bf16 where they are, and one of Gemma 4.
+func (c *converter) keptType(name string, p *part) kernels.GGUFType {
+	if p.from == "BF16" && (c.Arch == "deepseek4" || name == "per_layer_model_proj.weight") {
+		return kernels.GGUFBF16
+	}
+	return kernels.GGUFF32
 }
 
 // input is the tensor that holds just the part.
@@ -192,62 +213,6 @@ func gcd(a, b int) int {
 	return a
 }
 
-// stack adds one expert to the tensor that has its part of all.
-func (c *converter) stack(t *checkpoint.Tensor, p *part) error {
-	name, ok := c.names.Stack(p.role.Layer, p.role.Projection, "weight")
-	if !ok || p.role.Expert < 0 {
-		return tensorError(c.ck, t, "is no expert's gate, up or down")
-	}
-	at, have := c.stacks[name]
-	if !have {
-		at = len(c.Tensors)
-		c.stacks[name] = at
-		in := p.input(name)
-		in.Of = nil
-		c.add(in)
-	}
-	for len(c.experts[at]) <= p.role.Expert {
-		c.experts[at] = append(c.experts[at], part{})
-	}
-	if e := &c.experts[at][p.role.Expert]; e.read != nil {
-		return tensorError(c.ck, t, "is expert %d of %s, and %s is it too", p.role.Expert, name, e.name)
-	}
-	c.experts[at][p.role.Expert] = *p
-	return nil
-}
-
-// closeStacks wants every expert to be there, of one shape.
-func (c *converter) closeStacks() error {
-	for _, name := range slices.Sorted(maps.Keys(c.stacks)) {
-		at := c.stacks[name]
-		in, list := &c.Tensors[at], c.experts[at]
-		if len(list) != c.cfg.Experts {
-			return c.fail("%s has %d experts, the config says %d", name, len(list), c.cfg.Experts)
-		}
-		rows, cols, group := 0, 0, 1
-		for e := range list {
-			p := &list[e]
-			if p.read == nil {
-				return c.fail("%s: expert %d is missing", name, e)
-			}
-			if e == 0 {
-				rows, cols = p.rows, p.cols
-			}
-			if p.rows != rows || p.cols != cols {
-				return c.fail("%s: expert %d is %d×%d and expert 0 %d×%d", name, e, p.rows, p.cols, rows, cols)
-			}
-			group = max(group, p.group)
-			in.Of = append(in.Of, p.name)
-			in.Packed = in.Packed || p.packed
-		}
-		in.Shape, in.group = []int64{int64(len(list)), int64(rows), int64(cols)}, group
-		in.rows = func(ctx context.Context, r *reader, first, n int, dst []float32) error {
-			return list[first/rows].read(ctx, r, first%rows, n, dst)
-		}
-	}
-	return nil
-}
-
 // splitKVB makes k_b, whose heads are turned, and v_b of what multiplies the latent.
 func (c *converter) splitKVB(t *checkpoint.Tensor, p *part, name string) error {
 	heads, nope, vdim := c.cfg.Heads, c.cfg.QKNope, c.cfg.VHeadDim
@@ -287,10 +252,14 @@ func (c *converter) splitKVB(t *checkpoint.Tensor, p *part, name string) error {
 // maxVector bounds what is read whole.
 const maxVector = 1 << 24
 
-// vector adds a norm, a bias or the like.
+// vector adds a norm, a bias, or another small tensor that is no linear map.
 func (c *converter) vector(t *checkpoint.Tensor, r topology.Role) error {
 	if r.Kind == topology.Unknown {
 		return tensorError(c.ck, t, "is not known, and what it does to the forward pass neither")
+	}
+	name, named := c.names.Name(t.Name)
+	if r.Kind == topology.Router && r.Param == "tid2eid" && named {
+		return c.table(t, name)
 	}
 	if !t.DType.HasF32() || t.DType.Bits() < 16 || t.Elements() == 0 || t.Elements() > maxVector {
 		return tensorError(c.ck, t, "%s of shape %v is no vector that could be written", t.DType, t.Shape)
@@ -298,27 +267,31 @@ func (c *converter) vector(t *checkpoint.Tensor, r topology.Role) error {
 	if r.Kind == topology.Expert {
 		return c.expertBias(t, r)
 	}
-	name, ok := c.names.Name(t.Name)
-	if !ok {
+	if !named {
 		return tensorError(c.ck, t, "has no name in GGUF files of architecture %s", c.Arch)
 	}
-	if len(t.Shape) != 1 {
+	shape, ok := c.smallShape(t, r)
+	if !ok {
 		return tensorError(c.ck, t, "has shape %v where a vector is expected", t.Shape)
 	}
-	shift := float32(0)
-	if r.Kind == topology.Norm && r.Param == "weight" {
-		shift = c.names.Shift()
-	}
+	shift := c.names.Shift(name)
 	heads := c.pairedHeads(r)
 	if heads > 0 && t.Elements()%int64(2*heads) != 0 {
 		return tensorError(c.ck, t, "has %d values for %d heads of even width", t.Elements(), heads)
 	}
+	order := c.order(r, int(t.Elements()))
+	if r.Kind == topology.Attention && (r.Projection == "a_log" || r.Projection == "dt") && t.Elements() != int64(c.cfg.Linear.ValueHeads) {
+		return tensorError(c.ck, t, "has %d values for %d value heads", t.Elements(), c.cfg.Linear.ValueHeads)
+	}
 	c.add(Input{
-		Name: name, Of: []string{t.Name}, Shape: []int64{t.Elements()}, From: t.DType.String(), Type: kernels.GGUFF32, Where: fileOf(c.ck, t), group: 1,
-		rows: func(ctx context.Context, r *reader, _, _ int, dst []float32) error {
+		Name: name, Of: []string{t.Name}, Shape: shape, From: t.DType.String(), Type: kernels.GGUFF32, Where: fileOf(c.ck, t), group: rowsOf(shape),
+		rows: func(ctx context.Context, _ *reader, _, _ int, dst []float32) error {
 			values, err := c.values(ctx, t)
 			if err != nil {
 				return err
+			}
+			if r.Kind == topology.Attention && r.Projection == "a_log" {
+				decayed(values)
 			}
 			for i, v := range values {
 				at := i
@@ -327,10 +300,21 @@ func (c *converter) vector(t *checkpoint.Tensor, r topology.Role) error {
 				}
 				dst[at] = v + shift
 			}
+			for at, i := range order {
+				dst[at] = values[i]
+			}
 			return nil
 		},
 	})
 	return nil
+}
+
+// rowsOf is the number of rows of a small tensor, which is read whole.
+func rowsOf(shape []int64) int {
+	if len(shape) < 2 {
+		return 1
+	}
+	return int(shape[0])
 }
 
 // values reads a vector.
@@ -341,49 +325,4 @@ func (c *converter) values(ctx context.Context, t *checkpoint.Tensor) ([]float32
 	}
 	x := make([]float32, t.Elements())
 	return x, decoded(t, x, raw)
-}
-
-// expertBias adds the biases of all experts, of which those of gate and up may be one
-// tensor.
-func (c *converter) expertBias(t *checkpoint.Tensor, r topology.Role) error {
-	if r.Param != "bias" || r.Expert >= 0 || len(t.Shape) != 2 {
-		return tensorError(c.ck, t, "has no place in GGUF files of architecture %s", c.Arch)
-	}
-	add := func(projection string, first, step, of int) error {
-		name, ok := c.names.Stack(r.Layer, projection, "bias")
-		if !ok {
-			return tensorError(c.ck, t, "has no name in GGUF files of architecture %s", c.Arch)
-		}
-		n := int(t.Shape[1]) / of
-		c.add(Input{
-			Name: name, Of: []string{t.Name}, Shape: []int64{t.Shape[0], int64(n)}, From: t.DType.String(), Type: kernels.GGUFF32, Where: fileOf(c.ck, t), group: int(t.Shape[0]),
-			rows: func(ctx context.Context, _ *reader, _, _ int, dst []float32) error {
-				values, err := c.values(ctx, t)
-				if err != nil {
-					return err
-				}
-				for e := range int(t.Shape[0]) {
-					for i := range n {
-						dst[e*n+i] = values[e*int(t.Shape[1])+first+i*step]
-					}
-				}
-				return nil
-			},
-		})
-		return nil
-	}
-	if r.Projection != "gate_up" {
-		return add(r.Projection, 0, 1, 1)
-	}
-	half := int(t.Shape[1]) / 2
-	for k, projection := range []string{"gate", "up"} {
-		first, step := k*half, 1
-		if c.cfg.AlternatesExperts() {
-			first, step = k, 2
-		}
-		if err := add(projection, first, step, 2); err != nil {
-			return err
-		}
-	}
-	return nil
 }

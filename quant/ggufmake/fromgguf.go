@@ -94,7 +94,8 @@ func scalesBeside(f *gguf.File, t *gguf.Tensor) ([]float32, error) {
 		return nil, nil
 	}
 	s, ok := f.Lookup(name)
-	if !ok {
+	arch, _ := f.Metadata["general.architecture"].V.(string)
+	if !ok || gguf.OwnScale(arch, t) {
 		return nil, nil
 	}
 	n := s.Elements()

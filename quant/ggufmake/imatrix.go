@@ -36,7 +36,7 @@ func (p *Plan) weigh() error {
 		}
 		e := entries[t.Name]
 		if e == nil {
-			if t.Name == "token_embd.weight" || t.Name == "output.weight" || strings.HasSuffix(t.Name, ".nextn.embed_tokens.weight") {
+			if t.Name == "token_embd.weight" || t.Name == perLayerEmbedding || t.Name == "output.weight" || strings.HasSuffix(t.Name, ".nextn.embed_tokens.weight") {
 				p.Unweighted = append(p.Unweighted, t.Name)
 				continue
 			}

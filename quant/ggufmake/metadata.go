@@ -16,13 +16,23 @@ import (
 type family struct {
 	arch string
 	keys func(c *converter, k *keys)
+	// own says that keys writes heads and ropes too, which differ between layers.
+	own bool
+	// text is the model type of the text model that names of tensors go by; "": the same.
+	text string
 }
 
 // families are the model types that can be written.
 var families = map[string]family{
-	"llama": {"llama", llamaKeys}, "mistral": {"llama", llamaKeys}, "mixtral": {"llama", llamaKeys}, "qwen2": {"qwen2", qwenKeys}, "qwen3": {"qwen3", qwenKeys},
-	"qwen3_moe": {"qwen3moe", qwen3MoEKeys}, "glm4_moe": {"glm4moe", glm4MoEKeys}, "deepseek_v3": {"deepseek2", deepSeekKeys},
-	"gemma3_text": {"gemma3", gemma3Keys}, "gpt_oss": {"gpt-oss", gptOSSKeys},
+	"llama": {arch: "llama", keys: llamaKeys}, "mistral": {arch: "llama", keys: llamaKeys}, "mixtral": {arch: "llama", keys: llamaKeys},
+	"qwen2": {arch: "qwen2", keys: qwenKeys}, "qwen3": {arch: "qwen3", keys: qwenKeys}, "qwen3_moe": {arch: "qwen3moe", keys: qwen3MoEKeys},
+	"glm4_moe": {arch: "glm4moe", keys: glm4MoEKeys}, "deepseek_v2": {arch: "deepseek2", keys: deepSeekKeys}, "deepseek_v3": {arch: "deepseek2", keys: deepSeekKeys},
+	"gemma3_text": {arch: "gemma3", keys: gemma3Keys}, "gpt_oss": {arch: "gpt-oss", keys: gptOSSKeys},
+	"qwen3_next": {arch: "qwen3next", keys: deltaKeys}, "qwen3_5": {arch: "qwen35", keys: deltaKeys}, "qwen3_5_text": {arch: "qwen35", keys: deltaKeys},
+	"qwen3_5_moe": {arch: "qwen35moe", keys: deltaKeys}, "qwen3_5_moe_text": {arch: "qwen35moe", keys: deltaKeys},
+	"step3p5": {arch: "step35", keys: stepKeys, own: true}, "step3p7": {arch: "step35", keys: stepKeys, own: true, text: "step3p5"},
+	"gemma4_text": {arch: "gemma4", keys: gemma4Keys, own: true}, "gemma4": {arch: "gemma4", keys: gemma4Keys, own: true, text: "gemma4_text"},
+	"deepseek_v4": {arch: "deepseek4", keys: deepSeek4Keys, own: true},
 }
 
 // Families lists the model types of checkpoints that can be written.
@@ -34,6 +44,12 @@ var neutral = map[string]any{
 	"attn_logit_softcapping": 0.0, "use_bidirectional_attention": false, "attention_chunk_size": nil, "no_rope_layers": nil, "clip_qkv": nil,
 	"use_parallel_residual": false, "embedding_multiplier": 1.0, "residual_multiplier": 1.0, "attention_multiplier": nil, "logits_scaling": 1.0,
 	"logit_scale": 1.0, "attn_output_gate": false, "alibi": false,
+}
+
+// fitting are values of such keys that ask for what an architecture does.
+var fitting = map[string]map[string]map[string]bool{
+	"qwen3next": {"attn_output_gate": {"true": true}}, "qwen35": {"attn_output_gate": {"true": true}}, "qwen35moe": {"attn_output_gate": {"true": true}},
+	"gemma4": {"use_bidirectional_attention": {"vision": true}}, // among the tokens of an image
 }
 
 // keys are metadata that are being written.
@@ -90,11 +106,11 @@ func (c *converter) metadata(o Options) error {
 		if n, ok := v.(json.Number); ok && want != nil {
 			v, _ = n.Float64()
 		}
-		if v != nil && fmt.Sprint(v) != fmt.Sprint(want) {
+		if v != nil && fmt.Sprint(v) != fmt.Sprint(want) && !fitting[f.arch][key][fmt.Sprint(v)] {
 			k.refuse("%s is %v, which files of architecture %s cannot say", key, v, f.arch)
 		}
 	}
-	c.common(k)
+	c.common(k, f.own)
 	f.keys(c, k)
 	if k.err != nil {
 		return c.fail("config.json: %v", k.err)
@@ -104,12 +120,9 @@ func (c *converter) metadata(o Options) error {
 }
 
 // common are the keys that all architectures have.
-func (c *converter) common(k *keys) {
+func (c *converter) common(k *keys, own bool) {
 	cfg := c.cfg
-	blocks := cfg.Layers
-	if k.arch == "glm4moe" {
-		blocks += c.top.MTPLayers
-	}
+	blocks := cfg.Layers + c.nextn()
 	for _, n := range []struct {
 		name string
 		n    int
@@ -121,25 +134,22 @@ func (c *converter) common(k *keys) {
 	k.count("block_count", blocks)
 	k.count("context_length", cfg.MaxPosition)
 	k.count("embedding_length", cfg.Hidden)
-	k.count("feed_forward_length", cfg.Intermediate)
-	k.count("attention.head_count", cfg.Heads)
-	if k.arch == "deepseek2" {
+	if cfg.Intermediate > 0 && k.arch != "gemma4" {
+		k.count("feed_forward_length", cfg.Intermediate)
+	}
+	switch {
+	case k.arch == "gemma4":
+		k.count("attention.head_count", cfg.Heads)
+	case own:
+	case k.arch == "deepseek2":
+		k.count("attention.head_count", cfg.Heads)
 		k.count("attention.head_count_kv", 1) // attention over the latent
-	} else {
+	default:
+		k.count("attention.head_count", cfg.Heads)
 		k.count("attention.head_count_kv", cfg.KVHeads)
 	}
-	rope, section := c.ropeSection()
-	c.scaling(k, rope, section)
-	theta := rope.Theta
-	if theta == 0 {
-		theta = 10000
-	}
-	k.real("rope.freq_base", theta)
-	if s, ok := cfg.RopeByType["sliding_attention"]; ok && s.Theta > 0 {
-		k.real("rope.freq_base_swa", s.Theta)
-		if s.Type != "" && s.Type != "default" {
-			k.refuse("rope of sliding_attention is of type %s", s.Type)
-		}
+	if !own {
+		c.rope(k)
 	}
 	k.real("attention.layer_norm_rms_epsilon", c.real("rms_norm_eps", 1e-6))
 	if cfg.Experts > 0 {
@@ -150,12 +160,29 @@ func (c *converter) common(k *keys) {
 		k.count("expert_group_count", n)
 		k.count("expert_group_used_count", c.integer("topk_group", 1))
 	}
-	if k.arch != "deepseek2" {
+	if k.arch != "deepseek2" && (!own || k.arch == "step35") {
 		k.count("attention.key_length", cfg.HeadDim)
 		k.count("attention.value_length", cfg.HeadDim)
 	}
 	k.add("general.file_type", gguf.Count(0)) // replaced by what is asked for
 	k.count("vocab_size", cfg.Vocab)
+}
+
+// rope writes the one of all layers, or those of layers that see all and of others.
+func (c *converter) rope(k *keys) {
+	rope, section := c.ropeSection()
+	c.scaling(k, rope, section)
+	theta := rope.Theta
+	if theta == 0 {
+		theta = 10000
+	}
+	k.real("rope.freq_base", theta)
+	if s, ok := c.cfg.RopeByType["sliding_attention"]; ok && s.Theta > 0 {
+		k.real("rope.freq_base_swa", s.Theta)
+		if s.Type != "" && s.Type != "default" {
+			k.refuse("rope of sliding_attention is of type %s", s.Type)
+		}
+	}
 }
 
 // ropeSection is the rope of full attention: what was parsed, and all that the

@@ -165,11 +165,16 @@ func (p *Plan) fallen() (share float64) {
 func (p *Plan) beside(in *Input) bool {
 	for _, suffix := range []string{".scale", ".input_scale"} {
 		if base, ok := strings.CutSuffix(in.Name, suffix); ok {
-			return slices.ContainsFunc(p.Source.Tensors, func(w Input) bool { return w.Name == base+".weight" && keeps(&w) == "" })
+			return slices.ContainsFunc(p.Source.Tensors, func(w Input) bool {
+				return w.Name == base+".weight" && keeps(&w) == "" && !(suffix == ".scale" && gguf.OwnScale(p.Source.Arch, &gguf.Tensor{Name: w.Name, Type: w.Type}))
+			})
 		}
 	}
 	return false
 }
+
+// perLayerEmbedding is Gemma 4's table of embeddings of every layer.
+const perLayerEmbedding = "per_layer_token_embd.weight"
 
 // request is the type that a tensor is asked to have.
 func (p *Plan) request(in *Input) kernels.GGUFType {
@@ -185,7 +190,10 @@ func (p *Plan) request(in *Input) kernels.GGUFType {
 			return o.Type
 		}
 	}
-	if (in.Name == "token_embd.weight" || in.Name == "output.weight") && mixedByDefault(r.Type) {
+	if in.Name == perLayerEmbedding && r.Embedding != nil { // unless it was named, as in llama-quantize
+		return *r.Embedding
+	}
+	if (in.Name == "token_embd.weight" || in.Name == perLayerEmbedding || in.Name == "output.weight") && mixedByDefault(r.Type) {
 		return kernels.GGUFQ8_0
 	}
 	return r.Type
@@ -202,7 +210,7 @@ func (p *Plan) decide(t *Target) error {
 		to := instead(t.Effective, cols)
 		p.fallback(t, to, fmt.Sprintf("rows of %d are no multiple of the block of %d that %s has", cols, block, t.Effective))
 	}
-	if t.Effective == kernels.GGUFNVFP4 && t.Name != "token_embd.weight" {
+	if t.Effective == kernels.GGUFNVFP4 && t.Name != "token_embd.weight" && t.Name != perLayerEmbedding {
 		if appliesScale(p.Source.Arch, t.Name, p.Source.firstMTP()) {
 			t.scaled = len(p.scales)
 			name, _ := sibling(t.Name, ".scale")

@@ -97,7 +97,7 @@ func sibling(name, suffix string) (string, bool) {
 // small are parts of names of matrices that llama.cpp leaves as they are: routers,
 // convolutions, positions and the like.
 var small = []string{
-	"_norm.", "ffn_gate_inp.", "ffn_gate_tid2eid.", "altup", "laurel", "per_layer_model_proj", "ssm_conv1d", "shortconv.conv.", "indexer.",
+	"_norm.", "ffn_gate_inp.", "ffn_gate_inp_shexp.", "ffn_gate_tid2eid.", "hc_attn_fn.", "hc_ffn_fn.", "output_hc_fn.", "_compressor_ape.", "altup", "laurel", "per_layer_model_proj", "ssm_conv1d", "shortconv.conv.", "indexer.",
 	"time_mix_", "attn_rel_b.", "position_embd", "token_types.", ".rel_pos", ".patch_embd", "rope_freqs", "rope_factors",
 }
 
