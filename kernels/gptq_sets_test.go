@@ -293,7 +293,7 @@ func FuzzGPTQ(f *testing.F) {
 			order = byDiagonal(c.h)
 		}
 		if seed%2 == 0 {
-			compareWithTextbook(t, Best(), c, spec, order, ordered, 0)
+			new(textbook).compare(t, Best(), c, spec, order, ordered, 0)
 			hostile(rng, c.w)
 		}
 		spec = c.complete(t, spec)

@@ -59,10 +59,41 @@ func damped64(h Dense, order []int, lambda float64) []float64 {
 	return a
 }
 
-// textbookGPTQ is GPTQ as its authors state it, in f64: the weights that are left
+// eliminated is the inverse of H+λI of which each column is eliminated after its turn:
+// row k holds, from its diagonal on, what that row is when the columns before k are gone.
+// It depends on no weight and no format, so that all specs of a case share it.
+func (b *textbook) eliminated(h Dense, order []int, lambda float64) []float64 {
+	if b.of != &h.Data[0] {
+		b.of, b.kept = &h.Data[0], map[string][]float64{}
+	}
+	key := fmt.Sprint(order, lambda)
+	if inv := b.kept[key]; inv != nil {
+		return inv
+	}
+	n := h.Cols
+	inv := inverse64(damped64(h, order, lambda), n)
+	for k := range n {
+		for i := k + 1; i < n; i++ {
+			g := inv[i*n+k] / inv[k*n+k]
+			for j := k + 1; j < n; j++ {
+				inv[i*n+j] -= g * inv[k*n+j]
+			}
+		}
+	}
+	b.kept[key] = inv
+	return inv
+}
+
+// textbook keeps the inverses of one Hessian, the one whose data begin at of.
+type textbook struct {
+	of   *float32
+	kept map[string][]float64
+}
+
+// gptq is GPTQ as its authors state it, in f64: the weights that are left
 // are moved after every column by the inverse of the Hessian, from which the column is
 // then eliminated. Parameters are those that a pass gives the moved weights.
-func textbookGPTQ(t testing.TB, c gptqCase, spec Spec, order []int, static bool, lambda float64, amax float32, importance []float32) (codes []byte, q []float32) {
+func (b *textbook) gptq(t testing.TB, c gptqCase, spec Spec, order []int, static bool, lambda float64, amax float32, importance []float32) (codes []byte, q []float32) {
 	t.Helper()
 	n := c.cols
 	_, f, err := spec.check()
@@ -74,7 +105,7 @@ func textbookGPTQ(t testing.TB, c gptqCase, spec Spec, order []int, static bool,
 		group, static = n, true
 	}
 	static = static || spec.Codebook != 0
-	inv := inverse64(damped64(c.h, order, lambda), n)
+	inv := b.eliminated(c.h, order, lambda)
 	column := func(k int) int {
 		if order == nil {
 			return k
@@ -150,12 +181,6 @@ func textbookGPTQ(t testing.TB, c gptqCase, spec Spec, order []int, static bool,
 				moved[r*n+column(j)] -= e * inv[k*n+j]
 			}
 		}
-		for i := k + 1; i < n; i++ {
-			g := inv[i*n+k] / inv[k*n+k]
-			for j := k + 1; j < n; j++ {
-				inv[i*n+j] -= g * inv[k*n+j]
-			}
-		}
 	}
 	return codes, q
 }
@@ -207,9 +232,9 @@ func runGPTQ(t testing.TB, s Set, c gptqCase, f *Factor, o GPTQOptions) (out *Ou
 	return out, q, r
 }
 
-// compareWithTextbook holds one run against the textbook: codes but for near
+// compare holds one run against the textbook: codes but for near
 // ties, the output error, and the loss that GPTQ itself gives.
-func compareWithTextbook(t testing.TB, s Set, c gptqCase, spec Spec, order []int, static bool, damp float64) {
+func (b *textbook) compare(t testing.TB, s Set, c gptqCase, spec Spec, order []int, static bool, damp float64) {
 	t.Helper()
 	importance := importanceOf(spec, c.h)
 	spec = c.complete(t, spec)
@@ -223,7 +248,7 @@ func compareWithTextbook(t testing.TB, s Set, c gptqCase, spec Spec, order []int
 	}
 	out, q, r := runGPTQ(t, s, c, f, GPTQOptions{Spec: spec, Static: static, Importance: importance})
 	amax, _ := s.AbsMax(c.matrix())
-	codes, want := textbookGPTQ(t, c, spec, order, static, f.Lambda(), amax, importance)
+	codes, want := b.gptq(t, c, spec, order, static, f.Lambda(), amax, importance)
 	what := fmt.Sprintf("%s: %v of %d×%d, static %v, order %v", s.Name, spec, c.rows, c.cols, static, order != nil)
 	differ := 0
 	for i, x := range codes {
@@ -262,10 +287,11 @@ func TestGPTQIsTheTextbooks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	c := correlated(rng, 7, 168, 400)
 	order := rng.Perm(c.cols)
+	var b textbook
 	for _, spec := range gptqSpecs() {
-		compareWithTextbook(t, Best(), c, spec, nil, false, 0)
-		compareWithTextbook(t, Best(), c, spec, nil, true, 0)
-		compareWithTextbook(t, Best(), c, spec, order, true, 0)
+		b.compare(t, Best(), c, spec, nil, false, 0)
+		b.compare(t, Best(), c, spec, nil, true, 0)
+		b.compare(t, Best(), c, spec, order, true, 0)
 	}
 }
 
@@ -278,8 +304,9 @@ func TestGPTQIllConditioned(t *testing.T) {
 	if err != nil || d.Cond < 1e4 || d.Rank != 90 {
 		t.Fatalf("%+v, %v", d, err)
 	}
+	var b textbook
 	for _, spec := range []Spec{{Format: "int4-g128", Convention: Own}, {Format: "int4-g32-sym", Convention: CT32}, {Format: "nvfp4"}, {Format: "mxfp4", Convention: CT32}} {
-		compareWithTextbook(t, Best(), c, spec, nil, false, 0.001)
-		compareWithTextbook(t, Best(), c, spec, byDiagonal(c.h), true, 0.001)
+		b.compare(t, Best(), c, spec, nil, false, 0.001)
+		b.compare(t, Best(), c, spec, byDiagonal(c.h), true, 0.001)
 	}
 }
