@@ -11,12 +11,6 @@ import (
 	"quantscope/kernels"
 )
 
-// plainModels are those of testdata whose rope does not depend on the length.
-var plainModels = []string{
-	"llama_tied", "llama_untied", "qwen2", "qwen3", "qwen3_moe", "mixtral", "glm4_moe", "glm4_moe_group2", "gemma3_text",
-	"deepseek_v3", "gpt_oss", "llama_rope_llama3", "llama_rope_linear", "llama_rope_yarn",
-}
-
 // sameBits fails where two arrays differ in a bit.
 func sameBits(t testing.TB, what string, got, want []float32) {
 	t.Helper()

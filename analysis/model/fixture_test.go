@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"quantscope/kernels"
@@ -68,6 +69,17 @@ func openGolden(t testing.TB, file string) golden {
 }
 
 func (g golden) has(name string) bool { _, ok := g.ck.Lookup(name); return ok }
+
+// count is how many arrays have a word in their name, but for those of MTP layers and
+// of other texts.
+func (g golden) count(word string) (n int) {
+	for _, x := range g.ck.Tensors {
+		if strings.Contains(x.Name, word) && !strings.HasPrefix(x.Name, "mtp") {
+			n++
+		}
+	}
+	return n
+}
 
 // values reads an array as f32.
 func (g golden) values(name string) ([]float32, []int64) {
