@@ -25,6 +25,7 @@ type Set struct {
 	gemm    gemmKernels
 	grid    gridKernels
 	convert convertKernels
+	delta   deltaKernels
 	factor  factorKernels
 	gptq    gptqKernels
 	fmaLoop fmaLoop
@@ -36,7 +37,7 @@ func Reference() Set {
 	return Set{
 		Name: "go", absMax: absMaxRef, blockAmax: blockAmaxRef, moments: momentsRef,
 		nvfp4Choose: nvfp4ChooseRef, nvfp4List: nvfp4ChooseRef, nvfp4Sweep: nvfp4ChooseRef, nvfp4Weighted: nvfp4ChooseRef, nvfp4Count: nvfp4CountRef, nvfp4Encode: nvfp4EncodeRef,
-		rows: &rowsRef, blocks: blocksRef, gemm: gemmRef, convert: convertRef, grid: gridRef, factor: factorRef, gptq: gptqRef, fmaLoop: fmaLoopRef,
+		rows: &rowsRef, blocks: blocksRef, gemm: gemmRef, convert: convertRef, delta: deltaRef, grid: gridRef, factor: factorRef, gptq: gptqRef, fmaLoop: fmaLoopRef,
 	}
 }
 
