@@ -31,6 +31,7 @@ type randomShared struct {
 	mu         sync.Mutex
 	kept       map[string][]byte // where weights are made once
 	reads      map[Place]int
+	tensors    map[vectorAt]Tensor // of the spec
 	live, peak atomic.Int64
 }
 
@@ -82,53 +83,34 @@ func (s *random) rng(p Place) *rand.Rand {
 	return rand.New(rand.NewPCG(s.of(p.Layer), h.Sum64()))
 }
 
-// layer is one of the decoder's or the first MTP layer after them.
-func (s *random) layer(i int) *Layer {
-	if i < len(s.spec.Layers) {
-		return &s.spec.Layers[i]
+// tensor is what the spec says of a place.
+func (s *random) tensor(p Place, param string) Tensor {
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	if s.shared.tensors == nil {
+		s.shared.tensors = map[vectorAt]Tensor{}
+		note := func(list []Tensor) {
+			for _, t := range list {
+				s.shared.tensors[vectorAt{t.At, t.Param}] = t
+			}
+		}
+		note(s.spec.Tensors())
+		for _, layers := range [][]Layer{s.spec.Layers, s.spec.MTP} {
+			for i := range layers {
+				note(layers[i].Tensors(s.spec))
+			}
+		}
 	}
-	return &s.spec.MTP[i-len(s.spec.Layers)]
-}
-
-// dims are what the spec wants of a place.
-func (s *random) dims(p Place) (rows, cols int) {
-	h := s.spec.Hidden
-	if p.Layer < 0 {
-		return s.spec.Vocab, h
+	t, ok := s.shared.tensors[vectorAt{p, param}]
+	if !ok {
+		panic("no such tensor: " + p.String() + " " + param)
 	}
-	if p.Projection == "eh_proj" {
-		return h, 2 * h
-	}
-	l := s.layer(p.Layer)
-	a := &l.Attn
-	inner := l.MLP.Inner
-	switch {
-	case p.Kind == topology.Router:
-		return l.MoE.Experts, h
-	case p.Kind == topology.Expert:
-		inner = l.MoE.Inner
-	case p.Kind == topology.SharedExpert:
-		inner = l.MoE.Shared
-	}
-	switch p.Projection {
-	case "q":
-		return a.Heads * a.Dim, h
-	case "k":
-		return a.KVHeads * a.Dim, h
-	case "v":
-		return a.KVHeads * a.VDim, h
-	case "o":
-		return h, a.Heads * a.VDim
-	case "gate", "up":
-		return inner, h
-	case "down":
-		return h, inner
-	}
-	panic("no such place: " + p.String())
+	return t
 }
 
 func (s *random) Weight(_ context.Context, p Place) (Weight, error) {
-	rows, cols := s.dims(p)
+	t := s.tensor(p, "weight")
+	rows, cols := t.Rows, t.Cols
 	data := s.data(p, rows, cols)
 	s.lent = append(s.lent, data)
 	live := s.shared.live.Add(int64(len(data)))
@@ -171,15 +153,7 @@ func (s *random) data(p Place, rows, cols int) []byte {
 }
 
 func (s *random) Vector(_ context.Context, p Place, param string) ([]float32, error) {
-	n := s.spec.Hidden
-	switch {
-	case param == "e_score_correction_bias":
-		n = s.layer(p.Layer).MoE.Experts
-	case p.Projection == "q_norm" || p.Projection == "k_norm":
-		n = s.layer(p.Layer).Attn.Dim
-	case p.Projection == "sinks":
-		n = s.layer(p.Layer).Attn.Heads
-	}
+	n := s.tensor(p, param).Cols
 	v, rng := make([]float32, n), s.rng(p)
 	for i := range v {
 		v[i] = float32(1 + 0.1*rng.NormFloat64())
