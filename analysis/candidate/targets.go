@@ -47,6 +47,9 @@ func selectTargets(top *topology.Model, targets string, refuse func(tensor int) 
 		}
 		switch m.Role.Kind {
 		case topology.Attention, topology.MLP, topology.Expert, topology.SharedExpert:
+			if recipe.Kept(&m.Role) != "" {
+				continue
+			}
 		case topology.Embedding, topology.Head:
 			if targets == targetsLinear {
 				continue

@@ -11,6 +11,7 @@ import (
 	"quantscope/quant/ggufmake"
 	"quantscope/quant/inspect"
 	"quantscope/quant/layout"
+	"quantscope/quant/recipe"
 	"quantscope/views"
 )
 
@@ -116,6 +117,11 @@ func printInspect(std streams, r *inspect.Report) error {
 		t.line("         %d left out: %s", r.Targets.Excluded, r.Targets.Reason)
 	}
 	t.line("")
+	printLeft(t, r.LeftAlone)
+	if len(r.Cache) > 0 {
+		printCache(t, r.Cache)
+		t.line("")
+	}
 	var rows [][]string
 	for _, e := range r.Estimates {
 		rows = append(rows, []string{e.Format, fmt.Sprintf("%.2f", e.BitsPerWeight), formatBytes(e.Bytes), formatBytes(e.PerRank[0]), formatBytes(e.PerRank[1]), formatBytes(e.PerRank[2])})
@@ -151,6 +157,52 @@ func printInspect(std streams, r *inspect.Report) error {
 		t.table([]string{"tensor", "dtype", "shape", ">elements", ">bytes", "file", "part"}, rows)
 	}
 	return t.err
+}
+
+// printLeft says what stays as it is, and why.
+func printLeft(t *textReport, parts []recipe.Part) {
+	if len(parts) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, p := range parts {
+		rows = append(rows, []string{p.Part, fmt.Sprint(p.Tensors), dash(p.Matrices), millions(p.Params), formatBytes(p.Bytes), views.Clean(p.Why)})
+	}
+	t.table([]string{"left alone", ">tensors", ">matrices", ">params", ">size", "because"}, rows)
+	t.line("")
+}
+
+// printCache says what layers keep of a text while it grows.
+func printCache(t *textReport, list []inspect.Cache) {
+	var rows [][]string
+	number := func(n int64) string {
+		if n == 0 {
+			return "—"
+		}
+		return fmt.Sprint(n)
+	}
+	for _, c := range list {
+		name, tokens, entry, state := views.Clean(c.Attention), "all", "—", number(c.StateBytes)
+		if c.MTP {
+			name += ", MTP"
+		}
+		switch {
+		case c.Shared:
+			tokens = "those of a layer before"
+		case c.BytesPerToken == 0:
+			tokens = "—"
+		case c.Window > 0:
+			tokens = fmt.Sprint(c.Window)
+		}
+		if c.EntryTokens > 0 {
+			entry = fmt.Sprintf("%d for %d tokens", c.EntryBytes, c.EntryTokens)
+		}
+		if c.StateBytes < 0 {
+			state = "not known"
+		}
+		rows = append(rows, []string{name, fmt.Sprint(c.Layers), number(c.BytesPerToken), tokens, entry, state})
+	}
+	t.table([]string{"cache of a layer, bytes", ">layers", ">a token", ">of so many", ">an entry", ">a sequence"}, rows)
 }
 
 func inspectTensor(ctx context.Context, std streams, path, name string, asJSON bool) error {

@@ -69,7 +69,10 @@ func printInspectGGUF(std streams, r *inspect.GGUFReport) error {
 	}
 	if g := r.Geometry; g != nil {
 		t.line("heads    %d, %d of keys, %d wide; %d rotary channels, theta %g, scaling %s; context %d", g.Heads, g.KVHeads, g.HeadDim, g.RotaryDim, g.RopeTheta, g.Rope, g.Context)
-		t.line("cache    %s a token in f16, at most %s for the whole context", formatBytes(g.KVPerToken), formatBytes(g.KVPerToken*int64(g.Context)))
+		t.line("cache    %s a token in f16, at most %s for the whole context", formatBytes(g.KVPerToken), formatBytes(inspect.CacheBytes(r.Cache, int64(g.Context))))
+		if len(r.Cache) > 1 {
+			printCache(t, r.Cache)
+		}
 	}
 	e, without, unknown := r.Estimate, "", 0
 	for _, x := range r.Types {

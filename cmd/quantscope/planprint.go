@@ -34,6 +34,7 @@ func printPlan(std streams, d planDocument, f planFlags) error {
 	rows = append(rows, []string{"all", fmt.Sprint(p.Matrices), dash(p.Targeted), dash(p.Ignored), dash(p.Exempted), dash(p.Untargeted), ""})
 	t.table([]string{"matrices", ">all", ">in a group", ">ignored", ">exempted", ">in none", ">params"}, rows)
 	t.line("")
+	printLeft(t, p.LeftAlone)
 	if e := p.Experts; e != nil {
 		t.line("experts  %d of %d targeted: %d layers × %d experts × %d projections%s", e.Targeted, e.Expected, e.Layers, e.Experts, e.Projections, mtpExperts(e))
 		if e.Fused > 0 {

@@ -27,7 +27,8 @@ type GGUFReport struct {
 	Types        []Type     `json:"types"`
 	Kinds        []Share    `json:"kinds"`
 	Geometry     *Geometry  `json:"geometry,omitempty"`
-	Estimate     Estimate   `json:"estimate"` // as stored
+	Cache        []Cache    `json:"cache,omitempty"` // as Report's
+	Estimate     Estimate   `json:"estimate"`        // as stored
 	Metadata     []Key      `json:"metadata"`
 	Findings     []Finding  `json:"findings"`
 	List         []Tensor   `json:"list,omitempty"`
@@ -71,7 +72,7 @@ type Geometry struct {
 	RopeTheta  float64 `json:"rope_theta"`
 	RotaryDim  int     `json:"rotary_dim"`
 	Rope       string  `json:"rope"`
-	KVPerToken int64   `json:"kv_bytes_per_token"` // keys and values of all layers in f16
+	KVPerToken int64   `json:"kv_bytes_per_token"` // keys and values of all layers in f16, of a token that all windows hold
 }
 
 // Key is one pair of the metadata. Long texts are cut, and of lists the first
@@ -190,13 +191,16 @@ func (r *GGUFReport) model(f *gguf.File) map[string]string {
 	}
 	top, cfg := m.Topology, &m.Topology.Config
 	r.Family, r.Summary = top.Family, top.Summary
-	perLayer := int64(2*cfg.KVHeads) * int64(cfg.HeadDim)
-	if cfg.KVLoRA > 0 { // the latent and the rotary part are all that is kept
-		perLayer = int64(cfg.KVLoRA + cfg.QKRope)
+	r.Cache = caches(top)
+	perToken := int64(0)
+	for i := range r.Cache {
+		if c := &r.Cache[i]; !c.MTP {
+			perToken += c.BytesPerToken * int64(c.Layers)
+		}
 	}
 	r.Geometry = &Geometry{
 		Layers: top.Layers, MTPLayers: top.MTPLayers, Hidden: cfg.Hidden, Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Vocab: cfg.Vocab, Context: cfg.MaxPosition,
-		Experts: top.Experts, TopK: top.TopK, Tied: top.Tied, RopeTheta: cfg.Rope.Theta, RotaryDim: cfg.RotaryDim(), Rope: cfg.RopeScaling(), KVPerToken: 2 * perLayer * int64(top.Layers),
+		Experts: top.Experts, TopK: top.TopK, Tied: top.Tied, RopeTheta: cfg.Rope.Theta, RotaryDim: cfg.RotaryDim(), Rope: cfg.RopeScaling(), KVPerToken: perToken,
 	}
 	scaled := 0
 	for i := range m.Weights {

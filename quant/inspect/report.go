@@ -18,28 +18,32 @@ import (
 
 // Report is what inspect prints. Its JSON keys are stable.
 type Report struct {
-	Path          string     `json:"path"`
-	Identity      string     `json:"identity"`
-	Family        string     `json:"family"`
-	Summary       string     `json:"summary"`
-	Layers        int        `json:"layers"`
-	MTPLayers     int        `json:"mtp_layers"`
-	ExpertLayers  int        `json:"expert_layers"`
-	Experts       int        `json:"experts"`
-	SharedExperts int        `json:"shared_experts"`
-	TopK          int        `json:"top_k"` // 0 where the config does not say
-	Tied          bool       `json:"tied"`
-	HeadStored    bool       `json:"head_stored"`
-	QuantMethod   string     `json:"quant_method"` // "" where the config names none
-	Tensors       int        `json:"tensors"`
-	Params        int64      `json:"params"`
-	ActiveParams  int64      `json:"active_params"` // a token; 0 where not known
-	Bytes         int64      `json:"bytes"`         // of all tensors
-	Files         []File     `json:"files"`
-	DTypes        []Share    `json:"dtypes"`
-	Kinds         []Share    `json:"kinds"`
-	Targets       Targets    `json:"targets"`
-	Estimates     []Estimate `json:"estimates"`
+	Path          string  `json:"path"`
+	Identity      string  `json:"identity"`
+	Family        string  `json:"family"`
+	Summary       string  `json:"summary"`
+	Layers        int     `json:"layers"`
+	MTPLayers     int     `json:"mtp_layers"`
+	ExpertLayers  int     `json:"expert_layers"`
+	Experts       int     `json:"experts"`
+	SharedExperts int     `json:"shared_experts"`
+	TopK          int     `json:"top_k"` // 0 where the config does not say
+	Tied          bool    `json:"tied"`
+	HeadStored    bool    `json:"head_stored"`
+	QuantMethod   string  `json:"quant_method"` // "" where the config names none
+	Tensors       int     `json:"tensors"`
+	Params        int64   `json:"params"`
+	ActiveParams  int64   `json:"active_params"` // a token; 0 where not known
+	Bytes         int64   `json:"bytes"`         // of all tensors
+	Files         []File  `json:"files"`
+	DTypes        []Share `json:"dtypes"`
+	Kinds         []Share `json:"kinds"`
+	Targets       Targets `json:"targets"`
+	// LeftAlone is what quantize would leave as it is by default, and why.
+	LeftAlone []recipe.Part `json:"left_alone"`
+	// Cache is what is kept of a text while it grows, by layers of one kind.
+	Cache     []Cache    `json:"cache"`
+	Estimates []Estimate `json:"estimates"`
 	// How quantized modules are stored and read, and what the config says beside that.
 	Quantized []layout.Kind `json:"quantized"`
 	Notes     []string      `json:"notes"`
@@ -142,6 +146,7 @@ func Headers(c *checkpoint.Checkpoint, model *topology.Model, list bool) (*Repor
 			r.Findings = append(r.Findings, Finding{"", f.Tensor, f.Message})
 		}
 	}
+	r.Cache = caches(model)
 	return r, r.estimate(c, model)
 }
 
@@ -151,6 +156,7 @@ func (r *Report) estimate(c *checkpoint.Checkpoint, model *topology.Model) error
 	if err != nil {
 		r.Targets.Reason = err.Error()
 	}
+	r.leave(c, model, &selection)
 	r.Targets.Description = selection.Description
 	r.Targets.Matrices = len(selection.Matrices)
 	r.Targets.Excluded = len(selection.Excluded)
@@ -193,6 +199,20 @@ func (r *Report) estimate(c *checkpoint.Checkpoint, model *topology.Model) error
 		r.Estimates = append(r.Estimates, r.estimateOf(name, r.Bytes-saved, split-saved))
 	}
 	return nil
+}
+
+// leave fills LeftAlone.
+func (r *Report) leave(c *checkpoint.Checkpoint, model *topology.Model, selection *recipe.Selection) {
+	taken := map[string]bool{}
+	for k := range selection.Matrices {
+		taken[selection.Matrices[k].Name] = true
+	}
+	size := make([]int64, len(c.Tensors))
+	for i := range c.Tensors {
+		size[i] = c.Tensors[i].Size
+	}
+	r.LeftAlone = recipe.LeftAlone(model, size, func(k int) bool { return taken[model.Matrices[k].Name] },
+		func(int) string { return "no routed experts, which are the default targets" })
 }
 
 func (r *Report) estimateOf(name string, bytes, split int64) Estimate {

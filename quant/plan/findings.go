@@ -26,6 +26,8 @@ const (
 	MTPTargeted     = "mtp-targeted"
 	MTPJoint        = "mtp-joint-targeted"
 	MixingTargeted  = "mixing-targeted"
+	GateTargeted    = "gate-targeted"
+	SparseTargeted  = "sparse-attention-targeted"
 	UnknownTargeted = "unknown-targeted"
 	ExpertCount     = "expert-count"
 	ExpertStored    = "expert-stored"
@@ -62,6 +64,8 @@ var findings = []Kind{
 	{MTPTargeted, Warning, "a group matches matrices in MTP layers"},
 	{MTPJoint, Error, "a group matches what joins an MTP layer to the model: servers keep it in full precision"},
 	{MixingTargeted, Error, "a group matches what mixes the residual stream"},
+	{GateTargeted, Warning, "a group matches small gates of attention, few outputs that scale all of a head or add up in a state"},
+	{SparseTargeted, Error, "a group matches what chooses or compresses what sparse attention sees: servers keep it in full precision"},
 	{UnknownTargeted, Warning, "a group matches tensors whose role is not known"},
 	{ExpertCount, Error, "some routed experts are targeted and others neither targeted, ignored nor exempted"},
 	{ExpertStored, Error, "the checkpoint does not store as many expert matrices as its config says"},

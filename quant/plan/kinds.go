@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
+	"quantscope/quant/recipe"
 	"quantscope/quant/topology"
 )
 
@@ -33,10 +35,28 @@ func (p *planner) concernOf(r *topology.Role) (concern, bool) {
 	if c, ok := concerns[r.Kind]; ok {
 		return c, true
 	}
+	if r.Kind == topology.Attention {
+		if c, ok := attentionConcern(r); ok {
+			return c, true
+		}
+	}
 	if r.MTP {
 		return concern{MTPTargeted, "matrix in an MTP layer", "drafts that are predicted worse are accepted less: name the layer in ignore unless that was measured"}, true
 	}
 	return concern{}, false
+}
+
+// attentionConcern is what is to be said of parts of attention that recipes leave
+// alone. The queries and keys of an indexer are linear maps that releases quantize.
+func attentionConcern(r *topology.Role) (concern, bool) {
+	what := recipe.Kept(r)
+	switch {
+	case what == "" || r.Projection == "indexer.q_b" || r.Projection == "indexer.k":
+		return concern{}, false
+	case strings.HasPrefix(r.Projection, "indexer."), strings.HasPrefix(r.Projection, "compressor."):
+		return concern{SparseTargeted, "matrix that is " + what, "name it in ignore"}, true
+	}
+	return concern{GateTargeted, strings.TrimPrefix(what, "a "), "name it in ignore unless that was measured"}, true
 }
 
 // checkKinds reports, by pattern, what a person rarely means to quantize, and what

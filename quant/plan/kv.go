@@ -87,15 +87,11 @@ func (p *planner) keeps(l *topology.LayerCache, notes *notes) []kept {
 		notes.add(fmt.Sprintf("beside the window, compressed layers keep one entry for %d tokens", l.Rate))
 	}
 	if d := l.Index; d > 0 {
-		list = append(list, kept{indexBytes(d), entries})
+		list = append(list, kept{topology.IndexBytes(d), entries})
 		notes.add(fmt.Sprintf("keys of the indexer, %d FP8 values with a scale for 128, are in it; of the tokens that it does not choose a token reads less than all", d))
 	}
 	return list
 }
-
-// indexBytes is what servers keep of one key of an indexer: FP8 values, and an f32
-// scale for each 128 of them.
-func indexBytes(d int64) int64 { return d + 4*((d+127)/128) }
 
 // rankState is what a rank keeps of one sequence in a layer, whatever its length.
 func (p *planner) rankState(l *topology.LayerCache, notes *notes) int64 {

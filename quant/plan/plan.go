@@ -154,6 +154,8 @@ type Plan struct {
 	Exempted   int     `json:"exempted"`
 	Untargeted int     `json:"untargeted"`
 	Coverage   []Cover `json:"coverage"` // the same by kind
+	// LeftAlone is all that no group stores, by parts of the model, with the reason.
+	LeftAlone []recipe.Part `json:"left_alone"`
 
 	Experts      *Experts  `json:"experts,omitempty"`
 	Before       Memory    `json:"before"`
@@ -273,6 +275,7 @@ func (p *planner) run() error {
 	p.checkFused()
 	p.checkShapes()
 	p.checkSource()
+	p.LeftAlone = recipe.LeftAlone(p.model, p.size, func(k int) bool { return p.state[k] >= 0 }, p.whyLeft)
 	if err := p.memory(); err != nil {
 		return err
 	}

@@ -103,6 +103,17 @@ func (p *planner) resolve() error {
 	return nil
 }
 
+// whyLeft says why no group stores a linear map.
+func (p *planner) whyLeft(k int) string {
+	switch p.state[k] {
+	case ignored:
+		return "named in ignore"
+	case exempted:
+		return "exempted"
+	}
+	return "no pattern matches them"
+}
+
 // shares counts what each group, each scheme and each dtype has.
 func (p *planner) shares() error {
 	m := p.model

@@ -7,18 +7,6 @@ import (
 	"quantscope/quant/topology"
 )
 
-// kindWords say what a kind is, for people.
-var kindWords = map[topology.Kind]string{
-	topology.Unknown:   "role unknown",
-	topology.Embedding: "an embedding",
-	topology.Head:      "the head",
-	topology.Norm:      "a norm",
-	topology.Router:    "a router",
-	topology.MTPExtra:  "a part of an MTP layer that joins it to the model",
-	topology.Vision:    "part of a vision or audio tower",
-	topology.Mixing:    "mixes the residual stream",
-}
-
 // holdsWeight says whether a tensor holds a weight itself, plain or packed,
 // rather than a bias or a scale.
 func holdsWeight(r *topology.Role) bool {

@@ -54,8 +54,8 @@ func (e *NoMatchError) Error() string {
 //
 // Without targets these are the routed experts where the model has them, MTP
 // layers included, else the linear maps of attention and MLP. Routers, norms,
-// embeddings, heads, towers and the extra parts of MTP layers are taken only by
-// a pattern that matches nothing but such parts.
+// embeddings, heads, towers, the extra parts of MTP layers and what Kept names else
+// are taken only by a pattern that matches nothing but such parts.
 //
 // Only BF16, F16 and F32 can be quantized. A pattern that matches nothing is a
 // *NoMatchError; where no match can be quantized the error wraps ErrNothing.
@@ -148,14 +148,7 @@ func (s *selector) defaults() (Selection, error) {
 func defaultDense(r *topology.Role) bool {
 	switch r.Kind {
 	case topology.Attention, topology.MLP, topology.SharedExpert:
-	default:
-		return false
-	}
-	switch r.Projection {
-	case "gate", "up", "down", "gate_up",
-		"q", "k", "v", "o", "qkv", "kv", "qkvz", "z",
-		"q_a", "q_b", "kv_a", "kv_b", "qkv_a", "k_b", "v_b", "o_a", "o_b":
-		return true
+		return Kept(r) == ""
 	}
 	return false
 }
@@ -183,13 +176,13 @@ func (s *selector) pattern(m Matcher) error {
 	if len(matrices)+len(tensors) == 0 {
 		return &NoMatchError{Pattern: m.String(), Nearest: nearest(m.String(), s.Tensors, 3)}
 	}
-	plain := slices.ContainsFunc(matrices, func(k int) bool { return usual(s.Matrices[k].Role.Kind) })
+	plain := slices.ContainsFunc(matrices, func(k int) bool { return Kept(&s.Matrices[k].Role) == "" })
 	for _, k := range matrices {
-		kind := s.Matrices[k].Role.Kind
+		what := Kept(&s.Matrices[k].Role)
 		switch {
 		case s.taken[k]:
-		case plain && !usual(kind):
-			s.matrixWhy[k] = kindWords[kind] + "; a pattern of its own takes it"
+		case plain && what != "":
+			s.matrixWhy[k] = what + "; a pattern of its own takes it"
 		default:
 			s.take(k)
 		}
@@ -200,19 +193,11 @@ func (s *selector) pattern(m Matcher) error {
 	return nil
 }
 
-// usual are the kinds that a pattern takes along with others.
-func usual(k topology.Kind) bool {
-	switch k {
-	case topology.Attention, topology.MLP, topology.Expert, topology.SharedExpert:
-		return true
-	}
-	return false
-}
-
 // selection sums up.
 func (s *selector) selection(description string) (Selection, error) {
 	out := Selection{Description: description}
-	unusual := map[topology.Kind]int{}
+	var unusual []string // what is usually kept, in order
+	counts := map[string]int{}
 	mtp := 0
 	for i := range s.Tensors {
 		if why, ok := s.tensorWhy[i]; ok {
@@ -226,8 +211,11 @@ func (s *selector) selection(description string) (Selection, error) {
 				continue
 			}
 			out.Matrices = append(out.Matrices, s.Matrices[k])
-			if kind := s.Matrices[k].Role.Kind; !usual(kind) {
-				unusual[kind]++
+			if what := Kept(&s.Matrices[k].Role); what != "" {
+				if counts[what] == 0 {
+					unusual = append(unusual, what)
+				}
+				counts[what]++
 			}
 			if s.Matrices[k].Role.MTP {
 				mtp++
@@ -247,10 +235,8 @@ func (s *selector) selection(description string) (Selection, error) {
 	if n := len(out.Excluded); n > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("not taken: %d; the first, %s: %s", n, out.Excluded[0].Name, out.Excluded[0].Reason))
 	}
-	for kind := topology.Unknown; kind <= topology.Mixing; kind++ {
-		if n := unusual[kind]; n > 0 {
-			out.Notes = append(out.Notes, fmt.Sprintf("among the targets: %d of a kind that is usually kept: %s", n, kindWords[kind]))
-		}
+	for _, what := range unusual {
+		out.Notes = append(out.Notes, fmt.Sprintf("among the targets: %d of a kind that is usually kept: %s", counts[what], what))
 	}
 	if mtp > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("among the targets: %d in MTP layers", mtp))

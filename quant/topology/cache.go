@@ -176,3 +176,7 @@ func (l *LayerCache) openWindows(entry int64) int64 {
 	}
 	return 2 * 4 * (twice * l.Rate) * (twice * entry)
 }
+
+// IndexBytes is what servers keep of one key of an indexer of so many elements: FP8
+// values, and an f32 scale for each 128 of them.
+func IndexBytes(elements int64) int64 { return elements + 4*((elements+127)/128) }
