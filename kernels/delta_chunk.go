@@ -15,6 +15,8 @@ type deltaSpace struct {
 	betas            []float32
 	ones             []float32
 	memory           deltaMemory // of a task whose text is not kept
+	shape            DeltaShape  // that memory is for
+	width            int
 }
 
 func (w *deltaSpace) fit(j *deltaJob) {
@@ -54,10 +56,10 @@ func (j *deltaJob) head(w *deltaSpace, key, from, to int) {
 		}
 	} else {
 		one := DeltaShape{1, heads, d.KeyDim, d.ValueDim}
-		if m := &w.memory; len(m.k) != d.KeyDim*deltaChunk || len(m.s) != heads*d.KeyDim*j.panels*j.width || len(m.d) != heads*deltaChunk*j.panels*j.width {
-			*m = newDeltaMemory(one, j.width)
+		if w.shape != one || w.width != j.width {
+			w.memory, w.shape, w.width = newDeltaMemory(one, j.width), one, j.width
 		} else {
-			clear(m.s)
+			clear(w.memory.s)
 		}
 		memories = [2]deltaMemory{w.memory, w.memory}
 	}

@@ -228,6 +228,7 @@ func FuzzDelta(f *testing.F) {
 	for i := range uint64(8) {
 		f.Add(i, uint8(20*i), uint8(i), uint8(i*31))
 	}
+	f.Add(uint64(5), uint8(47), uint8(3), uint8(93)) // follows a task of as many values in other heads
 	f.Fuzz(func(t *testing.T, seed uint64, n, heads, dims uint8) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		keys := 1 + int(heads%3)
