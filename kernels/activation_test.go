@@ -136,6 +136,13 @@ func FuzzRows(f *testing.F) {
 	f.Add(seed(slices.Repeat([]float32{1, -2, 0.5}, 40)), float32(7), uint8(5))
 	f.Add(seed(slices.Repeat([]float32{float32(math.Inf(-1))}, 30)), float32(math.Inf(-1)), uint8(1))
 	f.Add([]byte{}, float32(0), uint8(0))
+	rng := rand.New(rand.NewPCG(6, 2))
+	for at := range 34 { // each place has its turn at being the largest, or no number
+		rows := randomRows(rng, 34, 1, 0)
+		rows[0][at] = []float32{1000, float32(math.NaN())}[at%2]
+		rows[1][33-at] = rows[0][at]
+		f.Add(seed(slices.Concat(rows[:]...)), float32(rng.NormFloat64()), uint8(at))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte, by float32, off uint8) {
 		n := min(len(raw)/4, 300) / 3
 		var rows [3][]float32

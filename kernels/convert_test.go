@@ -290,6 +290,28 @@ func FuzzConvert(f *testing.F) {
 	for _, x := range []float32{0, float32(math.Copysign(0, -1)), 1e-45, 0x1p-126, math.MaxFloat32, float32(math.Inf(-1)), float32(math.NaN()), 448, 464, 0.25, 5, 65520} {
 		f.Add(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)), 40), uint8(3))
 	}
+	// Every lane has what is rounded or kept in a way of its own: NaNs by sign and
+	// payload, and ties of each format with a neighbour to either side.
+	for n := range 24 {
+		raw := make([]byte, 0, 4*160)
+		for len(raw) < cap(raw) {
+			v := rng.Uint32() & signF32
+			switch rng.IntN(4) {
+			case 0:
+				v |= infF32 | 1<<rng.IntN(23) // NaN
+			case 1:
+				v |= infF32 - uint32(rng.IntN(2)) // the ends
+			default:
+				// a mantissa that ends in a 1 below the last place of bf16, f16, E4M3 or E2M1, an
+				// exponent for which the format may be subnormal, and one place more or less
+				below := []int{15, 12, 19, 21}[rng.IntN(4)] + rng.IntN(3)
+				v |= uint32(127-26+rng.IntN(44))<<23 | rng.Uint32()&(1<<23-1)>>below<<below | 1<<min(below, 22)
+				v += uint32(rng.IntN(3)) - 1
+			}
+			raw = binary.LittleEndian.AppendUint32(raw, v)
+		}
+		f.Add(raw, uint8(n))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte, off uint8) {
 		raw = raw[:len(raw)&^3]
 		checkDecoders(t, raw, int(off%9))

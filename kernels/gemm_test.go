@@ -357,6 +357,9 @@ func FuzzGEMM(f *testing.F) {
 	for i := range uint64(12) {
 		f.Add(i, uint8(i*7), uint8(i*11), uint16(i*53), uint8(i))
 	}
+	for mode := range uint8(16) { // each way of storing B, and of turning A and B
+		f.Add(uint64(mode), uint8(19), uint8(39), uint16(77+mode), mode<<3|mode&7)
+	}
 	f.Fuzz(func(t *testing.T, seed uint64, m, n uint8, depth uint16, mode uint8) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		k := int(depth % (PanelDepth + 50))

@@ -82,6 +82,14 @@ func TestGGUFOfSets(t *testing.T) {
 func FuzzGGUFOfSets(f *testing.F) {
 	f.Add([]byte{}, uint8(0))
 	f.Add(make([]byte, 1000), uint8(3))
+	rng := rand.New(rand.NewPCG(6, 11))
+	for i := range uint8(12) {
+		raw := make([]byte, 700+60*int(i))
+		for j := range raw {
+			raw[j] = byte(rng.Uint32())
+		}
+		f.Add(raw, i)
+	}
 	f.Fuzz(func(t *testing.T, raw []byte, off uint8) { checkGGUF(t, raw, int(off%17)) })
 }
 
