@@ -105,7 +105,7 @@ func (a *Attention) wide() int {
 func (w *attending) mix(r *run, s *scratch, b *body, t *tile) (_ []float32, err error) {
 	a := w.a
 	if a.LowRank != nil {
-		err = w.latent(r, s, b, t)
+		err = w.latent(r, s, t)
 	} else {
 		err = w.grouped(r, s, b, t)
 	}
@@ -217,13 +217,13 @@ func (r *run) turn(s *scratch, rope *Rope, t *tile, x []float32, heads, dim, fro
 }
 
 // latent makes q, k and v by DeepSeek's low-rank projections.
-func (w *attending) latent(r *run, s *scratch, b *body, t *tile) (err error) {
+func (w *attending) latent(r *run, s *scratch, t *tile) (err error) {
 	a, lr := w.a, w.a.LowRank
 	if lr.Q > 0 {
 		if s.low, err = r.linear(s, w.qa, s.normed, t.n, s.low); err != nil {
 			return err
 		}
-		r.norm(s, b.l.Norm, s.low, s.low, w.qaNorm, t.n)
+		r.norm(s, lr.Norm, s.low, s.low, w.qaNorm, t.n)
 		s.q, err = r.linear(s, w.qb, s.low, t.n, s.q)
 	} else {
 		s.q, err = r.linear(s, w.q, s.normed, t.n, s.q)
@@ -240,7 +240,7 @@ func (w *attending) latent(r *run, s *scratch, b *body, t *tile) (err error) {
 		copy(s.low[k*lr.KV:], row[:lr.KV])
 		copy(s.rope[k*lr.Rope:], row[lr.KV:lr.KV+lr.Rope])
 	}
-	r.norm(s, b.l.Norm, s.low, s.low, w.kvaNorm, t.n)
+	r.norm(s, lr.Norm, s.low, s.low, w.kvaNorm, t.n)
 	if s.wide, err = r.linear(s, w.kvb, s.low, t.n, s.wide); err != nil {
 		return err
 	}

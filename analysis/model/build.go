@@ -20,7 +20,7 @@ var ErrArchitecture = errors.New("forward pass")
 var families = map[string]func(*builder) error{
 	"llama": buildLlama, "mistral": buildLlama, "qwen2": buildLlama, "qwen3": buildQwen3,
 	"qwen3_moe": buildQwen3, "mixtral": buildMixtral, "glm4_moe": buildGLM4MoE,
-	"deepseek_v3": buildDeepSeekV3, "gemma3": buildGemma3, "gemma3_text": buildGemma3, "gpt_oss": buildGPTOSS,
+	"deepseek_v2": buildDeepSeekV2, "deepseek_v3": buildDeepSeekV3, "gemma3": buildGemma3, "gemma3_text": buildGemma3, "gpt_oss": buildGPTOSS,
 }
 
 // Families lists the model types that have a forward pass.
@@ -138,7 +138,15 @@ func (b *builder) word(key string) string {
 	return ""
 }
 
-// eps is the norms' ε.
+// only refuses words that are none of those that are known; a key that is not there
+// says the first.
+func (b *builder) only(key string, known ...string) {
+	if v := b.word(key); v != "" && !slices.Contains(known, v) {
+		b.refuse("%s %q is not known; known is %s", key, v, strings.Join(known, ", "))
+	}
+}
+
+// norm are the norms with their ε.
 func (b *builder) norm(otherwise float64, plusOne bool) Norm {
 	return Norm{Eps: b.real("rms_norm_eps", otherwise), PlusOne: plusOne}
 }

@@ -104,6 +104,7 @@ func (a *Attention) check(c *checker) {
 		if r.Nope < 0 || r.Rope < 0 || r.Nope+r.Rope != a.Dim {
 			c.refuse("qk_nope_head_dim %d and qk_rope_head_dim %d do not make up %d channels", r.Nope, r.Rope, a.Dim)
 		}
+		c.norm(r.Norm)
 		within = r.Rope
 	}
 	if a.Rope.Dim < 2 || a.Rope.Dim%2 != 0 || a.Rope.Dim > within {

@@ -116,55 +116,6 @@ func buildGLM4MoE(b *builder) error {
 	return nil
 }
 
-// deepseek_v3: latent attention. Scores are scaled by the square of yarn's
-// factor for all dimensions.
-func buildDeepSeekV3(b *builder) error {
-	c := b.cfg
-	b.spec.Norm = b.norm(1e-6, false)
-	dense := int(b.real("first_k_dense_replace", 0))
-	freq := int(b.real("moe_layer_freq", 1))
-	if freq != 1 {
-		b.refuse("moe_layer_freq is %d", freq)
-	}
-	for _, s := range []struct {
-		key string
-		n   int
-	}{{"kv_lora_rank", c.KVLoRA}, {"qk_nope_head_dim", c.QKNope}, {"qk_rope_head_dim", c.QKRope}, {"v_head_dim", c.VHeadDim}} {
-		if s.n <= 0 {
-			b.refuse("config.json gives no %s", s.key)
-		}
-	}
-	if m := b.word("topk_method"); m != "" && m != "noaux_tc" {
-		b.refuse("topk_method %q is not known; known is noaux_tc", m)
-	}
-	if m := b.word("scoring_func"); m != "" && m != "sigmoid" {
-		b.refuse("scoring_func %q is not known; known is sigmoid", m)
-	}
-	layer := func(i int) Layer {
-		dim := c.QKNope + c.QKRope
-		rope := b.rope(c.QKRope, c.Rope, "")
-		rope.Interleaved = b.flag("rope_interleave", true)
-		scale := 1 / math.Sqrt(float64(max(dim, 1)))
-		if rope.Kind == RopeYarn {
-			if all := b.ropeNumber("mscale_all_dim"); all > 0 {
-				m := yarnScale(rope.Factor, all)
-				scale *= m * m
-			}
-		}
-		l := b.plain(Attention{
-			Heads: c.Heads, KVHeads: c.Heads, Dim: dim, VDim: c.VHeadDim, Scale: float32(scale), Rope: rope,
-			LowRank: &LowRank{Q: c.QLoRA, KV: c.KVLoRA, Nope: c.QKNope, Rope: c.QKRope},
-		})
-		if i >= dense {
-			l.MoE = b.sigmoidMoE()
-		}
-		return l
-	}
-	b.layers(layer)
-	b.mtp(layer)
-	return nil
-}
-
 // gemma3: norms by 1+w before and after, embeddings times √hidden, sliding and
 // full layers with ropes of their own.
 func buildGemma3(b *builder) error {

@@ -34,7 +34,7 @@ var goldenModels = []goldenModel{
 	{name: "glm4_moe", weights: 1e-5}, {name: "glm4_moe_group2", weights: 1e-5}, {name: "glm4_moe_mtp", weights: 3e-5},
 	{name: "gemma3_text"},
 	{name: "gpt_oss", weights: 1e-5},
-	{name: "deepseek_v3", weights: 1e-5}, {name: "deepseek_v3_mtp", weights: 3e-5},
+	{name: "deepseek_v2", weights: 3e-5}, {name: "deepseek_v2_lora", weights: 3e-5}, {name: "deepseek_v3", weights: 1e-5}, {name: "deepseek_v3_mtp", weights: 3e-5},
 }
 
 // tolerance is how far hidden states and logits may be off.

@@ -81,6 +81,7 @@ type LowRank struct {
 	Q          int // rank of the query; 0: one projection
 	KV         int
 	Nope, Rope int
+	Norm       Norm // of the latents
 }
 
 // Activation is a gated activation: act(gate)·up in some form.
