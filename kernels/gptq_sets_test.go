@@ -284,6 +284,9 @@ func FuzzGPTQ(f *testing.F) {
 	f.Add(uint64(3), uint8(5), uint8(33), uint8(30), uint8(2), true)
 	f.Add(uint64(4), uint8(17), uint8(16), uint8(99), uint8(9), false)
 	specs := gptqSpecs()
+	for i := range specs { // lanes are rows: as many as two vectors have, and a rest
+		f.Add(uint64(5+i), uint8(18+i%2), uint8(20+i%28), uint8(i), uint8(40), i%3 == 0)
+	}
 	f.Fuzz(func(t *testing.T, seed uint64, rows, cols, which, tokens uint8, ordered bool) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		c := correlated(rng, 1+int(rows)%20, 1+int(cols)%48, 1+int(tokens))
