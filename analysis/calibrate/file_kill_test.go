@@ -46,7 +46,7 @@ func measureInto(ctx context.Context, path, through string, step func(string)) (
 		return err
 	}
 	defer ref.Close()
-	list, err := corpus.Load(ctx, demo.Calibration, corpus.Options{Tokenizer: ref.Tokenizer, Chunks: 3, Calib: true})
+	list, err := corpus.Load(ctx, demo.Calibration, corpus.Options{Tokenizer: ref.Tokenizer, Chunks: 2, Calib: true})
 	if err != nil {
 		return err
 	}
