@@ -122,7 +122,7 @@ func (b *blocks) read(ctx context.Context, w *scratch, first int, dst []float32)
 	if b.w.Vector {
 		v, err := b.m.ReadVector(ctx, b.w)
 		if err == nil {
-			copy(dst, v)
+			copy(dst, v[first*(b.w.Cols/max(b.w.Lines, 1)):])
 		}
 		return err
 	}

@@ -226,6 +226,9 @@ func openGGUF(path, order string) (*Side, error) {
 		t := Tensor{Name: strings.TrimSuffix(w.Name, ".weight"), Role: m.Topology.Roles[i], Rows: w.Rows, Cols: w.Cols, Matrix: !w.Vector, rows: &blocks{m: m, w: w}}
 		if w.Vector {
 			t.Name = w.Name
+			if w.Lines > 1 {
+				t.Rows, t.Cols = w.Lines, w.Cols/w.Lines
+			}
 		}
 		for _, ty := range m.Types(w) {
 			t.Scheme = strings.TrimPrefix(t.Scheme+"+"+ty.String(), "+")

@@ -76,5 +76,9 @@ func (m *Model) flat(name string, i int) (Weight, error) {
 	if t.Elements() > maxVector {
 		return Weight{}, m.shape(t, fmt.Sprintf("at most %d values", maxVector))
 	}
-	return Weight{Name: name, Rows: 1, Cols: int(t.Elements()), Vector: true, pieces: []piece{{tensor: i, rows: 1}}}, nil
+	w := Weight{Name: name, Rows: 1, Cols: int(t.Elements()), Vector: true, pieces: []piece{{tensor: i, rows: 1}}}
+	if len(t.Shape) > 1 {
+		w.Lines = int(t.Shape[0])
+	}
+	return w, nil
 }

@@ -15,6 +15,7 @@ type Weight struct {
 	Rows   int    // outputs; 1 of a vector
 	Cols   int
 	Vector bool
+	Lines  int     // rows in which a checkpoint has the values of a vector: channels of a convolution; 0: it is one row
 	Shift  float32 // what is added to the stored values: −1 where they are 1+w
 
 	pieces  []piece
