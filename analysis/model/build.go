@@ -21,6 +21,7 @@ var families = map[string]func(*builder) error{
 	"llama": buildLlama, "mistral": buildLlama, "qwen2": buildLlama, "qwen3": buildQwen3,
 	"qwen3_moe": buildQwen3, "mixtral": buildMixtral, "glm4_moe": buildGLM4MoE,
 	"deepseek_v2": buildDeepSeekV2, "deepseek_v3": buildDeepSeekV3, "gemma3": buildGemma3, "gemma3_text": buildGemma3, "gpt_oss": buildGPTOSS,
+	"qwen3_next": buildQwen3Next, "qwen3_5": buildQwen3Next, "qwen3_5_text": buildQwen3Next, "qwen3_5_moe": buildQwen3Next, "qwen3_5_moe_text": buildQwen3Next,
 }
 
 // Families lists the model types that have a forward pass.
@@ -72,6 +73,7 @@ type builder struct {
 	cfg   *topology.Config
 	model *topology.Model
 	spec  *Spec
+	done  map[string]bool // keys of arithmetic that the family computes
 	err   error
 }
 

@@ -18,10 +18,23 @@ var arithmetic = map[string]any{
 	"attn_output_gate": false, "use_alibi": false, "alibi": false,
 }
 
+// computes says that the family does what keys of arithmetic ask for.
+func (b *builder) computes(keys ...string) {
+	if b.done == nil {
+		b.done = map[string]bool{}
+	}
+	for _, key := range keys {
+		b.done[key] = true
+	}
+}
+
 // unsupported refuses keys that change what is computed. null is as if the key
 // was not there.
 func (b *builder) unsupported() {
 	for _, key := range slices.Sorted(maps.Keys(arithmetic)) {
+		if b.done[key] {
+			continue
+		}
 		v, neutral := b.cfg.Text[key], arithmetic[key]
 		if n, ok := v.(json.Number); ok && neutral != nil {
 			v = number(n)

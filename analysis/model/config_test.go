@@ -100,6 +100,14 @@ func TestConfigRefused(t *testing.T) {
 		{"deepseek_v3", set("topk_method", "greedy"), `topk_method "greedy"`},
 		{"deepseek_v3", set("kv_lora_rank", 0), "kv_lora_rank"},
 		{"gpt_oss", set("swiglu_limit", 9), "swiglu_limit is 9"},
+		{"qwen3_next", set("layer_types", []string{"linear_attention", "linear_attention", "sliding_attention", "full_attention"}), `layer 2: layer type "sliding_attention"`},
+		{"qwen3_next", set("layer_types", []string{"linear_attention"}), "layer 1: config.json gives neither"},
+		{"qwen3_next", set("linear_num_value_heads", 5), "5 linear value heads are no multiple of 2"},
+		{"qwen3_next", set("linear_num_key_heads", 0), "linear_num_key_heads is 0"},
+		{"qwen3_next", set("linear_value_head_dim", 1<<30), "linear_value_head_dim is 0"},
+		{"qwen3_next", set("linear_conv_kernel_dim", nil), "linear_conv_kernel_dim is 0"},
+		{"qwen3_next", set("attn_output_gate", false), "attn_output_gate is false"},
+		{"qwen3_next", set("shared_expert_intermediate_size", -1), "width of the shared expert is -1"},
 	} {
 		_, err := edited(t, c.model, c.edit)
 		if !errors.Is(err, ErrArchitecture) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
@@ -124,8 +132,8 @@ func TestConfigNeutral(t *testing.T) {
 // head_dim and yarn's length.
 func TestGeometry(t *testing.T) {
 	nested, err := edited(t, "geometry/nested", func(c map[string]any) {
-		if _, err := edited(t, "geometry/nested", func(map[string]any) {}); !errors.Is(err, ErrArchitecture) || !strings.Contains(err.Error(), "qwen3_5") {
-			t.Errorf("qwen3_5: %v, want it refused by name", err)
+		if _, err := edited(t, "geometry/nested", func(map[string]any) {}); !errors.Is(err, ErrArchitecture) || !strings.Contains(err.Error(), "neither layer_types nor") {
+			t.Errorf("qwen3_5 without types of layers: %v", err)
 		}
 		c["text_config"].(map[string]any)["model_type"] = "llama"
 	})

@@ -79,11 +79,15 @@ func (m *MTP) Draft(ctx context.Context, list []*Drafting) error {
 			d.Drafts = append(d.Drafts, argmax(w.logits[i*m.spec.Vocab:][:m.spec.Vocab]))
 		}
 		w.states = w.states[:0]
+		own := w.rows
+		if m.layer.Module == SharedModule {
+			own = m.normed
+		}
 		k := 0
 		for i, d := range w.of {
 			if d.K > j {
 				w.seqs = append(w.seqs, sequence{first: k, n: 1, chunk: k})
-				w.states, w.next = append(w.states, w.rows[i*h:][:h]...), append(w.next, d.Drafts[j-1])
+				w.states, w.next = append(w.states, own[i*h:][:h]...), append(w.next, d.Drafts[j-1])
 				w.of[k], w.texts[k] = d, d.Text
 				k++
 			}

@@ -50,4 +50,9 @@ type memory interface {
 }
 
 // mixer is the layer's.
-func (l *Layer) mixer() mixer { return &l.Attn }
+func (l *Layer) mixer() mixer {
+	if l.Delta != nil {
+		return l.Delta
+	}
+	return &l.Attn
+}

@@ -48,7 +48,7 @@ func NewMTP(ctx context.Context, spec *Spec, src Source, o Options) (*MTP, error
 	if m.entry, err = rd.entry(m.layer); err != nil {
 		return nil, err
 	}
-	if m.snorm, err = rd.vector(mtpExtra(m.layer, "shared_head.norm"), "weight", spec.Hidden); err != nil {
+	if m.snorm, err = rd.vector(moduleAt(m.layer, "shared_head.norm"), "weight", spec.Hidden); err != nil {
 		return nil, err
 	}
 	head := mtpExtra(m.layer, "shared_head.head")
@@ -60,6 +60,36 @@ func NewMTP(ctx context.Context, spec *Spec, src Source, o Options) (*MTP, error
 	}
 	_, err = m.kept.layer(ctx, m.layer) // what cannot be read is told now
 	return m, err
+}
+
+// Module is what stands round an MTP layer.
+type Module uint8
+
+// Modules.
+const (
+	// OwnModule is DeepSeek's: enorm, hnorm, eh_proj and shared_head.norm in the layer,
+	// and perhaps a head. A module that goes on from its own states is given them as
+	// they leave the layer.
+	OwnModule Module = iota
+	// SharedModule is Qwen's: pre_fc_norm_embedding, pre_fc_norm_hidden, fc and norm
+	// beside its layers, the main model's head. Its own states are given on after the
+	// norm (vLLM's qwen3_next_mtp).
+	SharedModule
+)
+
+// moduleAt is the place of a part of the module round an MTP layer, which is called as
+// DeepSeek calls it.
+func moduleAt(l *Layer, part string) Place {
+	if l.Module == SharedModule {
+		if name, ok := sharedModule[part]; ok {
+			return Place{Kind: topology.MTPExtra, Layer: -1, Expert: -1, Projection: name}
+		}
+	}
+	return mtpExtra(l, part)
+}
+
+var sharedModule = map[string]string{
+	"enorm": "pre_fc_norm_embedding", "hnorm": "pre_fc_norm_hidden", "eh_proj": "fc", "shared_head.norm": "norm",
 }
 
 // mtpExtra is the place of what only an MTP layer has.
@@ -77,22 +107,22 @@ type entry struct {
 // entryTensors are what an MTP layer has beside a decoder layer's tensors.
 func entryTensors(t *tensors) {
 	h := t.spec.Hidden
-	t.vector(mtpExtra(t.l, "enorm"), "weight", h)
-	t.vector(mtpExtra(t.l, "hnorm"), "weight", h)
-	t.matrix(mtpExtra(t.l, "eh_proj"), h, 2*h)
-	t.vector(mtpExtra(t.l, "shared_head.norm"), "weight", h)
+	t.vector(moduleAt(t.l, "enorm"), "weight", h)
+	t.vector(moduleAt(t.l, "hnorm"), "weight", h)
+	t.matrix(moduleAt(t.l, "eh_proj"), h, 2*h)
+	t.vector(moduleAt(t.l, "shared_head.norm"), "weight", h)
 }
 
 // entry reads that of an MTP layer.
 func (rd reader) entry(l *Layer) (e entry, err error) {
 	h := rd.spec.Hidden
-	if e.enorm, err = rd.vector(mtpExtra(l, "enorm"), "weight", h); err != nil {
+	if e.enorm, err = rd.vector(moduleAt(l, "enorm"), "weight", h); err != nil {
 		return e, err
 	}
-	if e.hnorm, err = rd.vector(mtpExtra(l, "hnorm"), "weight", h); err != nil {
+	if e.hnorm, err = rd.vector(moduleAt(l, "hnorm"), "weight", h); err != nil {
 		return e, err
 	}
-	if e.proj, err = rd.linear(mtpExtra(l, "eh_proj"), h, 2*h); err != nil {
+	if e.proj, err = rd.linear(moduleAt(l, "eh_proj"), h, 2*h); err != nil {
 		return e, err
 	}
 	e.embedding = Place{Kind: topology.Embedding, Layer: l.Index, Expert: -1}

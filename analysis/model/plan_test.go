@@ -20,7 +20,7 @@ import (
 func (r *run) bytes() int64 {
 	n := cap(r.normed) + cap(r.out) + cap(r.wave) + cap(r.logits) + cap(r.chosen) + cap(r.weights) + 2*cap(r.squares) + 12*cap(r.choices)
 	for _, s := range r.scratch {
-		for _, b := range [][]float32{s.normed, s.q, s.k, s.v, s.mixed, s.y, s.gate, s.up, s.x, s.low, s.both, s.rope, s.wide, s.rows} {
+		for _, b := range [][]float32{s.normed, s.q, s.k, s.v, s.mixed, s.y, s.gate, s.up, s.x, s.low, s.both, s.rope, s.wide, s.rows, s.open} {
 			n += cap(b)
 		}
 		for _, h := range s.heads {

@@ -36,8 +36,10 @@ type Layer struct {
 	In, PostAttn, PreMLP, PostMLP string // projections of the norms' roles
 	Norm                          Norm
 	Attn                          Attention
+	Delta                         *Delta      // the mixer where there is one
 	MLP                           FeedForward // of a dense layer
 	MoE                           *MoE        // nil in a dense layer
+	Module                        Module      // of an MTP layer: what stands round it
 }
 
 // Norm is a root-mean-square norm: x/√(mean(x²)+Eps)·w, or ·(1+w).

@@ -113,7 +113,8 @@ func (t *tensors) gated(inner int, place func(string) Place) {
 
 // readsAsQ are projections of a mixer that read the normed states of its layer, as q
 // does, by which that input is named.
-var readsAsQ = map[string]bool{"k": true, "v": true, "qkv": true, "q_a": true, "kv_a": true, "qkv_a": true, "g": true}
+var readsAsQ = map[string]bool{"k": true, "v": true, "qkv": true, "q_a": true, "kv_a": true, "qkv_a": true, "g": true,
+	"qkvz": true, "ba": true, "z": true, "b": true, "a": true}
 
 // InputOf is the input that a linear map reads, named by one place: q, k and v
 // share one, which is called q's, and so do other projections of the normed states

@@ -96,7 +96,7 @@ func (w *Walk) moduleOf(ctx context.Context, b *body, e *experts, l Looks, look 
 
 // moduleHead gives the inputs of an MTP layer's own head.
 func (w *Walk) moduleHead(rd reader, l *Layer, head Place, y []float32) error {
-	norm, err := rd.vector(mtpExtra(l, "shared_head.norm"), "weight", w.spec.Hidden)
+	norm, err := rd.vector(moduleAt(l, "shared_head.norm"), "weight", w.spec.Hidden)
 	if err != nil {
 		return err
 	}
