@@ -27,7 +27,8 @@ func checkEncodes(t *testing.T, x, importance []float32) {
 					t.Fatalf("%s: %s differs: %v and %v", s.Name, typ, other, err)
 				}
 			}
-			naive, can := naiveError(typ, x, w)
+			felt := feltWeights(w, block)
+			naive, can := naiveError(typ, x, felt)
 			if err != nil {
 				if !errors.Is(err, ErrRange) || can {
 					t.Fatalf("%s of %v: %v", typ, x, err)
@@ -45,19 +46,38 @@ func checkEncodes(t *testing.T, x, importance []float32) {
 			floor := 0.0
 			for i, v := range x {
 				e := float64(v) * 0x1p-20
-				if w == nil {
+				if felt == nil {
 					floor += e * e
 				} else {
-					floor += float64(w[i]) * e * e
+					floor += float64(felt[i]) * e * e
 				}
 			}
 			// Values that are off by δ, at most four half units each, move an error's norm by ‖δ‖.
 			moved := 2 * math.Sqrt(naive*floor) / 4
-			if ours := squaredError(x, q, w); can && !(ours <= naive*(1+1e-5)+moved+floor) {
+			if ours := squaredError(x, q, felt); can && !(ours <= naive*(1+1e-5)+moved+floor) {
 				t.Errorf("%s, weighted %t: error %v, the plainest quantizer's is %v\n%v", typ, w != nil, ours, naive, x)
 			}
 		}
 	}
+}
+
+// feltWeights are weights as the quantizer of blocks has them: no element of a block
+// that matters is without one.
+func feltWeights(w []float32, block int) []float32 {
+	if w == nil {
+		return nil
+	}
+	felt := make([]float32, len(w))
+	for from := 0; from < len(w); from += block {
+		var sum float64
+		for _, v := range w[from:][:block] {
+			sum += float64(v)
+		}
+		for i, v := range w[from:][:block] {
+			felt[from+i] = float32(float64(v) + leastWeight*sum/float64(block))
+		}
+	}
+	return felt
 }
 
 // columnWeights makes weights, every seventh of which is 0.

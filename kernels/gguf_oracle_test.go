@@ -29,8 +29,13 @@ func naiveError(typ GGUFType, x, w []float32) (sum float64, ok bool) {
 		for i := range values {
 			values[i] = float64(iq4Values[i])
 		}
-		if typ == GGUFIQ4NL {
-			return naiveScales(x, w, 32, 1, 1, -127, values)
+		if typ == GGUFIQ4NL { // each block has a scale of its own
+			ok = true
+			for s := 0; s < len(x); s += 32 {
+				e, can := naiveScales(x[s:s+32], w[s:s+32], 32, 1, 1, -127, values)
+				sum, ok = sum+e, ok && can
+			}
+			return sum, ok
 		}
 		return naiveScales(x, w, 32, -32, 31, -127, values)
 	case GGUFNVFP4:
