@@ -196,3 +196,43 @@ func formatHasBook(name string) bool {
 	f, err := FormatByName(name)
 	return err == nil && f.Codebook
 }
+
+// Rows of any width, element by element: code·(scale·global) or code·(scale/global).
+func TestDequantizeNVFP4ByElement(t *testing.T) {
+	rng := rand.New(rand.NewPCG(23, 23))
+	const rows = 3
+	for cols := range 70 {
+		for conv := ModelOpt; conv <= CT; conv++ {
+			rowCodes, rowScales := ceilDiv(cols, 2), ceilDiv(cols, BlockNVFP4)
+			codes, scales := make([]byte, rows*rowCodes), make([]byte, rows*rowScales)
+			for i := range codes {
+				codes[i] = byte(rng.Uint32())
+			}
+			for i := range scales {
+				scales[i] = byte(rng.Uint32())
+			}
+			global := float32(math.Exp2(20 * (rng.Float64() - 0.5)))
+			got := make([]float32, rows*cols)
+			if err := DequantizeNVFP4(got, codes, scales, global, conv, rows, cols); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range got {
+				r, c := i/cols, i%cols
+				nibble := codes[r*rowCodes+c/2] >> (c % 2 * 4) & 15
+				step := E4M3ToF32(scales[r*rowScales+c/BlockNVFP4])
+				want := []float32{0, 0.5, 1, 1.5, 2, 3, 4, 6}[nibble&7]
+				if nibble > 7 && (nibble != 8 || conv == CT || conv == CT32) {
+					want = -want // also of 0: compressed-tensors keeps its sign
+				}
+				if conv == CT || conv == CT32 {
+					want *= step / global
+				} else {
+					want *= float32(step * global)
+				}
+				if !alike(v, want) {
+					t.Fatalf("%v, %d columns: element %d of row %d is %v, want %v", conv, cols, c, r, v, want)
+				}
+			}
+		}
+	}
+}

@@ -46,9 +46,16 @@ func (s Set) DequantizeNVFP4(dst []float32, codes, scales []byte, globalScale fl
 		if w != nil {
 			done = s.nvfp4Vectors(w, row, code, scale, globalScale, conv, &values)
 		}
-		for c := done; c < cols; c++ {
-			nibble := code[c/2] >> (c % 2 * 4) & 15
-			row[c] = float32(values[nibble] * nvfp4Step(scale[c/BlockNVFP4], globalScale, conv))
+		for from := done; from < cols; from += BlockNVFP4 { // done is a multiple of two blocks
+			step := nvfp4Step(scale[from/BlockNVFP4], globalScale, conv)
+			block, packed := row[from:min(from+BlockNVFP4, cols)], code[from/2:]
+			for i := 1; i < len(block); i += 2 {
+				b := packed[i/2]
+				block[i-1], block[i] = float32(values[b&15]*step), float32(values[b>>4]*step)
+			}
+			if n := len(block); n%2 != 0 {
+				block[n-1] = float32(values[packed[n/2]&15] * step)
+			}
 		}
 	}
 	return nil

@@ -37,32 +37,35 @@ type totals struct {
 
 // add adds the sums of some elements. It says whether they are finite.
 func (t *totals) add(w, q []float32) bool {
-	var a, b totals
+	// Variables of their own: fields of a struct would go through memory.
+	var aw2, aq2, awq, ae2, bw2, bq2, bwq, be2 float64
 	q = q[:len(w)]
-	for len(w) >= 2 {
+	for len(w) >= 2 && len(q) >= 2 {
 		x, y := float64(w[0]), float64(q[0])
-		a.w2 += x * x
-		a.q2 += y * y
-		a.wq += x * y
-		a.e2 += (x - y) * (x - y)
+		d := x - y
+		aw2 += x * x
+		aq2 += y * y
+		awq += x * y
+		ae2 += d * d
 		x, y = float64(w[1]), float64(q[1])
-		b.w2 += x * x
-		b.q2 += y * y
-		b.wq += x * y
-		b.e2 += (x - y) * (x - y)
+		d = x - y
+		bw2 += x * x
+		bq2 += y * y
+		bwq += x * y
+		be2 += d * d
 		w, q = w[2:], q[2:]
 	}
 	if len(w) > 0 {
 		x, y := float64(w[0]), float64(q[0])
-		a.w2 += x * x
-		a.q2 += y * y
-		a.wq += x * y
-		a.e2 += (x - y) * (x - y)
+		aw2 += x * x
+		aq2 += y * y
+		awq += x * y
+		ae2 += (x - y) * (x - y)
 	}
-	t.w2 += a.w2 + b.w2
-	t.q2 += a.q2 + b.q2
-	t.wq += a.wq + b.wq
-	t.e2 += a.e2 + b.e2
+	t.w2 += aw2 + bw2
+	t.q2 += aq2 + bq2
+	t.wq += awq + bwq
+	t.e2 += ae2 + be2
 	sum := t.w2 + t.e2
 	return sum-sum == 0
 }
