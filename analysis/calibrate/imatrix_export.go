@@ -40,8 +40,14 @@ func (f *File) Imatrix(ctx context.Context) (*gguf.Imatrix, []Unnamed, error) {
 	x := &imatrixMaker{f: f, ctx: ctx, m: m, index: map[string]int{}, unnamed: map[string]*Unnamed{}}
 	for _, u := range f.units {
 		experts := 0
+		x.linear = ""
 		for _, in := range u.Inputs {
 			experts = max(experts, in.At.Expert+1)
+			for _, name := range in.For {
+				if name == "attention qkvz" || name == "attention z" { // of linear attention alone
+					x.linear = name
+				}
+			}
 		}
 		for _, in := range u.Inputs {
 			if err := x.add(in, experts); err != nil {
@@ -81,6 +87,7 @@ type imatrixMaker struct {
 	shared  bool
 	unnamed map[string]*Unnamed
 	order   []string
+	linear  string // a map that only layers with linear attention have, of the present layer; "" in others
 }
 
 // add writes the entries of all maps that read an input.
@@ -105,7 +112,20 @@ func (x *imatrixMaker) add(in Kept, experts int) error {
 			return x.f.fail(in.At.String(), "is for %q, which is no linear map", name)
 		}
 		entry, stacked, ok := gguf.LinearName(r)
+		if x.linear != "" && r.Kind == topology.Attention && r.Projection == "o" {
+			entry = strings.Replace(entry, "attn_output", "ssm_out", 1)
+		}
+		if strings.HasPrefix(x.f.Header.Family, "gemma4") && r.Kind == topology.Expert && r.Projection != "down" { // one tensor there
+			entry = strings.NewReplacer("ffn_gate_exps", "ffn_gate_up_exps", "ffn_up_exps", "ffn_gate_up_exps").Replace(entry)
+		}
+		if r.Kind == topology.Attention && r.Projection == "qkvz" && rows > 0 { // two tensors in files
+			r.Projection = "qkv"
+			entry, _, ok = gguf.LinearName(r)
+			x.put(strings.Replace(entry, "attn_qkv", "attn_gate", 1), in.N, 1, 0, sum2, rows)
+		}
 		switch {
+		case strings.HasSuffix(entry, ".ssm_out.weight") && x.linear == "attention z":
+			x.without(name, r.Layer, "files keep the value heads of its columns in turns of the key heads, whose number moments do not tell")
 		case in.At.Kind == topology.Embedding:
 			x.without(name, r.Layer, "the head is the embedding, whose inputs llama-imatrix does not measure either")
 		case !ok:

@@ -27,7 +27,7 @@ type ggufTensor struct {
 
 // ggufNames are the tensors of a GGUF file that a module is stored in: two of experts
 // that keep gate and up together, none of what is no linear map there.
-func ggufNames(r topology.Role) []string {
+func ggufNames(r topology.Role, c *topology.Config) []string {
 	if r.Kind == topology.Embedding && r.Layer < 0 && r.Projection == "" && !r.MTP {
 		return []string{"token_embd.weight"}
 	}
@@ -38,14 +38,14 @@ func ggufNames(r topology.Role) []string {
 		var out []string
 		for _, p := range []string{"gate", "up"} {
 			r.Projection = p
-			out = append(out, ggufNames(r)...)
+			out = append(out, ggufNames(r, c)...)
 		}
 		return out
 	}
-	if n, _, ok := gguf.LinearName(r); ok {
-		return []string{n}
+	if r.Kind == topology.Embedding && r.Layer < 0 && r.Projection == "per_layer" {
+		return []string{"per_layer_token_embd.weight"}
 	}
-	return nil
+	return gguf.LinearNames(r, c)
 }
 
 // exportTensorTypes gives every tensor that llama-quantize would quantize its type, so
@@ -86,7 +86,7 @@ func exportTensorTypes(a *Assignment) (*Document, error) {
 		} else {
 			typ = plainType(a.Model, m)
 		}
-		names := ggufNames(m.role)
+		names := ggufNames(m.role, &a.Model.Config)
 		if len(names) == 0 {
 			if g >= 0 {
 				return nil, fmt.Errorf("%s has no tensor in GGUF files: %w", m.name, ErrCannot)
@@ -172,7 +172,7 @@ func readTensorTypes(data []byte, m *topology.Model) (*reading, error) {
 		mod := &r.modules[i]
 		schemes := map[string]bool{}
 		last := ""
-		for _, name := range ggufNames(mod.role) {
+		for _, name := range ggufNames(mod.role, &m.Config) {
 			k := slices.IndexFunc(entries, func(e entry) bool { return e.re.MatchString(name) })
 			if k < 0 {
 				open++

@@ -223,3 +223,38 @@ func sameSizes(t *testing.T, a, b *topology.Config) {
 		}
 	}
 }
+
+// The tensors that hold a linear map, by the names that imatrices and lists of types go
+// by, are those of the file, and every matrix of a layer in the file is one of them.
+func TestFamiliesByName(t *testing.T) {
+	for _, f := range families {
+		_, top := masterOf(t, strings.TrimSuffix(f.name, "_mtp"))
+		file := open(t, filepath.Join("testdata", "families", f.name+".gguf"))
+		named := map[string]bool{}
+		for i := range top.Matrices {
+			r := top.Matrices[i].Role
+			if r.Kind == topology.Vision || r.Kind == topology.Embedding {
+				continue
+			}
+			names := LinearNames(r, &top.Config)
+			if len(names) == 0 {
+				t.Errorf("%s: %+v has no name", f.name, r)
+			}
+			for _, n := range names {
+				named[n] = true
+				if _, ok := file.Lookup(n); !ok && r.Projection != "kv_b" { // split by converters
+					t.Errorf("%s: %+v is %s, which the file does not have", f.name, r, n)
+				}
+			}
+		}
+		for i := range file.Tensors {
+			x := &file.Tensors[i]
+			layer, module, _ := split(x.Name)
+			_, known := named[x.Name]
+			small := module == "ssm_conv1d" || module == "attn_k_b" || module == "attn_v_b" || module == "ffn_gate_tid2eid" || strings.HasSuffix(module, "_compressor_ape")
+			if len(x.Shape) > 1 && layer >= 0 && layer < top.Config.Layers && !known && !small {
+				t.Errorf("%s: %s is no linear map of the checkpoint", f.name, x.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package candidate
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"testing"
+)
+
+// newestGGUF are golden models that stand with the package that reads them, as
+// llama.cpp's converter writes them. near is how far logits may be from those of the
+// checkpoint: 0 where the file holds every value as it was. orders are the findings.
+var newestGGUF = []struct {
+	name, effective, order string
+	near                   float64
+}{
+	{"deepseek_v2", "bf16, f32", "", 0},
+}
+
+// GGUF files of the newest families go through the pass of the checkpoints that they
+// were made of, and give the logits of transformers.
+func TestGGUFOfTheNewestFamilies(t *testing.T) {
+	for _, m := range newestGGUF {
+		t.Run(m.name, func(t *testing.T) {
+			ref, err := Open(context.Background(), filepath.Join("..", "model", "testdata", m.name), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ref.Close()
+			c, err := Open(context.Background(), filepath.Join("..", "..", "quant", "gguf", "testdata", "families", m.name+".gguf"), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if err := Compatible(ref, c); err != nil {
+				t.Error(err)
+			}
+			order := ""
+			for _, f := range c.Findings {
+				order += f.ID
+			}
+			if c.Effective != m.effective || order != m.order {
+				t.Errorf("it is %q, findings %v", c.Effective, c.Findings)
+			}
+			ids, shape := expectedTensor(t, m.name, "input_ids")
+			want, _ := expectedTensor(t, m.name, "logits")
+			chunks := chunksOf(ids, shape)
+			a, b := ggufLogits(t, ref, chunks), ggufLogits(t, c, chunks)
+			if len(b) != len(want) {
+				t.Fatalf("%d logits, want %d", len(b), len(want))
+			}
+			for i := range a {
+				if d := math.Abs(float64(a[i]) - float64(b[i])); !(d <= m.near) {
+					t.Fatalf("logit %d is %g of the checkpoint and %g of the GGUF", i, a[i], b[i])
+				}
+				if d := math.Abs(float64(b[i]) - float64(want[i])); !(d <= logitsTolerance) {
+					t.Fatalf("logit %d is %g, want %g", i, b[i], want[i])
+				}
+			}
+		})
+	}
+}
