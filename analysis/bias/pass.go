@@ -67,7 +67,7 @@ func (p *passing) stop(err error) {
 
 // adds takes in what a part of a layer adds.
 func (p *passing) adds(c, layer int, part model.Part, y []float32, n int) {
-	if p.ctx.Err() != nil {
+	if p.ctx.Err() != nil || part > model.MLPPart { // what else a layer adds is in the stream
 		return
 	}
 	from := p.at[c][part]

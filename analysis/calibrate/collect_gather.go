@@ -65,7 +65,7 @@ func (c *Collector) gather(wants []Want, at model.Positions) *gathering {
 	for i := range wants {
 		w := &wants[i]
 		m := &measured{Moments: &Moments{At: w.At, N: w.N, Sum2: make([]float64, w.N)}, want: w, expect: rows}
-		if w.At.Kind == topology.Expert {
+		if w.At.Kind == topology.Expert && w.At.Expert >= 0 {
 			m.expect = -1
 		}
 		if w.Hessian {
@@ -88,7 +88,7 @@ func (g *gathering) looks() model.Looks {
 func (g *gathering) routed(l *model.Layer, counts *Counts, choices []model.Choice) {
 	of := make([]*measured, l.MoE.Experts)
 	for _, m := range g.list {
-		if m.At.Kind == topology.Expert {
+		if m.At.Kind == topology.Expert && m.At.Expert >= 0 {
 			of[m.At.Expert] = m
 			m.expect = int(counts.Expert[m.At.Expert])
 			m.row = make([]int32, 0, m.expect)
@@ -162,7 +162,7 @@ func (b batching) of(wants []Want, rows int) int64 {
 		if !w.Hessian {
 			continue
 		}
-		if batch := 4 * int64(b.size(rows, w.N)); w.At.Kind == topology.Expert {
+		if batch := 4 * int64(b.size(rows, w.N)); w.At.Kind == topology.Expert && w.At.Expert >= 0 {
 			experts, largest = experts+batch, max(largest, batch)
 		} else {
 			whole += batch

@@ -13,7 +13,7 @@ import (
 
 // collected are models of every family.
 var collected = []string{
-	"demo", "llama_tied", "qwen2", "qwen3", "qwen3_moe", "mixtral", "glm4_moe_mtp", "gemma3_text", "deepseek_v3", "deepseek_v3_mtp", "gpt_oss",
+	"demo", "llama_tied", "qwen2", "qwen3", "qwen3_moe", "mixtral", "glm4_moe_mtp", "gemma3_text", "deepseek_v3", "deepseek_v3_mtp", "gpt_oss", "gemma4_moe", "gemma4_ple",
 }
 
 // TestInputs: every map's input is one of Inputs, named by InputOf, with its width
@@ -26,9 +26,9 @@ func TestInputs(t *testing.T) {
 			g := tell(t, o, someTexts(o.spec.Vocab, 3, 9, 21, 14))
 			known := map[model.Place]Input{}
 			layers := slices.Concat(o.spec.Layers, o.spec.MTP)
-			moe := map[int]bool{-1: false}
+			behind := map[int]model.Behind{}
 			for i := range layers {
-				moe[layers[i].Index] = layers[i].MoE != nil
+				behind[layers[i].Index] = layers[i].Behind()
 				for _, in := range Inputs(o.spec, &layers[i], OwnHead(src, &layers[i])) {
 					if _, twice := known[in.At]; twice {
 						t.Errorf("%s is listed twice", in.At)
@@ -40,9 +40,12 @@ func TestInputs(t *testing.T) {
 			known[head.At] = head
 			used := map[model.Place]bool{}
 			for p, x := range g.x {
-				in, ok := known[model.InputOf(p, moe[p.Layer])]
+				if p.Kind == topology.Mixing && p.Layer < 0 || p == model.ExpertsInput(p.Layer) {
+					continue // before the layers; what all experts read, which is no map
+				}
+				in, ok := known[model.InputOf(p, behind[p.Layer])]
 				if !ok {
-					t.Fatalf("%s reads %s, which is not listed", p, model.InputOf(p, moe[p.Layer]))
+					t.Fatalf("%s reads %s, which is not listed", p, model.InputOf(p, behind[p.Layer]))
 				}
 				used[in.At] = true
 				if len(g.x[in.told])%in.N != 0 {

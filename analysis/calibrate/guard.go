@@ -212,13 +212,17 @@ func (g *guards) place(t *target, r topology.Role) (string, *model.Layer) {
 		t.reached, t.input = true, t.at
 		return unitHead, nil
 	}
+	if r.Layer < 0 && model.Embeds(t.at) {
+		t.why = "it stands before the layers, where nothing is measured here"
+		return unitOutside, nil
+	}
 	l := g.layers[r.Layer]
 	if l == nil || l.MTP != r.MTP || !g.reads[r.Layer][t.at] {
 		t.why = "the forward pass here does not read it, so what goes into it is not known"
 		return unitOutside, nil
 	}
 	t.reached = true
-	t.input = model.InputOf(t.at, l.MoE != nil)
+	t.input = model.InputOf(t.at, l.Behind())
 	t.expert = t.at.Kind == topology.Expert && t.input.Expert >= 0
 	return unitOf(l), l
 }

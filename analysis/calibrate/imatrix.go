@@ -41,12 +41,14 @@ func openImatrix(path string) (*File, error) {
 	if len(m.Datasets) > 0 {
 		f.Header.Corpus.Name, f.Header.Corpus.Source = m.Datasets[len(m.Datasets)-1], m.Datasets[len(m.Datasets)-1]
 	}
-	x := &imatrixReader{f: f, m: m, hidden: map[int]int{}, experts: map[int][]int64{}}
+	x := &imatrixReader{f: f, m: m, hidden: map[int]int{}, mlps: map[int]bool{}, experts: map[int][]int64{}}
 	for i := range m.Entries {
 		if r, _, ok := gguf.LinearRole(m.Entries[i].Name); ok && r.Kind == topology.Router {
 			x.hidden[r.Layer] = m.Entries[i].Cols
 		} else if ok && r.Kind == topology.Expert && x.hidden[r.Layer] == 0 {
 			x.hidden[r.Layer] = -1 // experts, and no router so far
+		} else if ok && r.Kind == topology.MLP {
+			x.mlps[r.Layer] = true
 		}
 	}
 	if err := x.all(); err != nil {
@@ -61,7 +63,8 @@ func openImatrix(path string) (*File, error) {
 type imatrixReader struct {
 	f       *File
 	m       *gguf.Imatrix
-	hidden  map[int]int // columns of a layer's router; -1 where it has experts and no router
+	hidden  map[int]int  // columns of a layer's router; -1 where it has experts and no router
+	mlps    map[int]bool // layers that have an MLP
 	experts map[int][]int64
 	foreign []string
 }
@@ -178,7 +181,14 @@ const maxImatrixExperts = 1 << 14
 
 // add takes a row for an input that has none yet.
 func (x *imatrixReader) add(r topology.Role, n int, row imatrixRow) {
-	at := model.InputOf(model.Place{Kind: r.Kind, Layer: r.Layer, Expert: r.Expert, Projection: r.Projection}, x.hidden[r.Layer] != 0)
+	behind := model.BehindMLP
+	switch {
+	case x.hidden[r.Layer] != 0 && x.mlps[r.Layer]:
+		behind = model.BehindBoth
+	case x.hidden[r.Layer] != 0:
+		behind = model.BehindExperts
+	}
+	at := model.InputOf(model.Place{Kind: r.Kind, Layer: r.Layer, Expert: r.Expert, Projection: r.Projection}, behind)
 	if _, have := x.f.at[at]; have {
 		return
 	}

@@ -145,7 +145,7 @@ func (x *imatrixMaker) add(in Kept, experts int) error {
 // stack puts what one expert reads at its place among all, or what all read at
 // each.
 func (x *imatrixMaker) stack(name string, r topology.Role, in Kept, sum2 []float32, rows int64, experts int) {
-	if in.At.Kind == topology.Expert {
+	if in.At.Kind == topology.Expert && in.At.Expert >= 0 {
 		x.put(name, in.N, experts, in.At.Expert, sum2, rows)
 		return
 	}

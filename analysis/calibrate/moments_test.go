@@ -14,26 +14,31 @@ func TestInputOf(t *testing.T) {
 	at := func(k topology.Kind, expert int, projection string) model.Place {
 		return model.Place{Kind: k, Layer: 4, Expert: expert, Projection: projection}
 	}
+	const mlp, experts, both = model.BehindMLP, model.BehindExperts, model.BehindBoth
 	q, router := at(topology.Attention, -1, "q"), at(topology.Router, -1, "")
 	for _, c := range []struct {
 		p    model.Place
-		moe  bool
+		has  model.Behind
 		want model.Place
 	}{
-		{at(topology.Attention, -1, "q"), false, q}, {at(topology.Attention, -1, "k"), true, q}, {at(topology.Attention, -1, "v"), true, q},
-		{at(topology.Attention, -1, "q_a"), true, q}, {at(topology.Attention, -1, "kv_a"), true, q},
-		{at(topology.Attention, -1, "q_b"), true, at(topology.Attention, -1, "q_b")},
-		{at(topology.Attention, -1, "kv_b"), true, at(topology.Attention, -1, "kv_b")},
-		{at(topology.Attention, -1, "o"), false, at(topology.Attention, -1, "o")},
-		{at(topology.MLP, -1, "up"), false, at(topology.MLP, -1, "gate")}, {at(topology.MLP, -1, "down"), false, at(topology.MLP, -1, "down")},
-		{at(topology.MLP, -1, "up"), true, router},
-		{at(topology.Expert, 7, "gate"), true, router}, {at(topology.Expert, 7, "up"), true, router}, {router, true, router},
-		{at(topology.Expert, 7, "down"), true, at(topology.Expert, 7, "down")},
-		{at(topology.SharedExpert, -1, "up"), true, router}, {at(topology.SharedExpert, -1, "down"), true, at(topology.SharedExpert, -1, "down")},
-		{at(topology.MTPExtra, -1, "eh_proj"), true, at(topology.MTPExtra, -1, "eh_proj")},
-		{at(topology.Head, -1, ""), false, at(topology.Head, -1, "")},
+		{at(topology.Attention, -1, "q"), mlp, q}, {at(topology.Attention, -1, "k"), experts, q}, {at(topology.Attention, -1, "v"), experts, q},
+		{at(topology.Attention, -1, "q_a"), experts, q}, {at(topology.Attention, -1, "kv_a"), experts, q},
+		{at(topology.Attention, -1, "q_b"), experts, at(topology.Attention, -1, "q_b")},
+		{at(topology.Attention, -1, "kv_b"), experts, at(topology.Attention, -1, "kv_b")},
+		{at(topology.Attention, -1, "o"), mlp, at(topology.Attention, -1, "o")},
+		{at(topology.MLP, -1, "up"), mlp, at(topology.MLP, -1, "gate")}, {at(topology.MLP, -1, "down"), mlp, at(topology.MLP, -1, "down")},
+		{at(topology.MLP, -1, "up"), experts, router},
+		{at(topology.Expert, 7, "gate"), experts, router}, {at(topology.Expert, 7, "up"), experts, router}, {router, experts, router},
+		{at(topology.Expert, 7, "down"), experts, at(topology.Expert, 7, "down")},
+		{at(topology.SharedExpert, -1, "up"), experts, router}, {at(topology.SharedExpert, -1, "down"), experts, at(topology.SharedExpert, -1, "down")},
+		{at(topology.MTPExtra, -1, "eh_proj"), experts, at(topology.MTPExtra, -1, "eh_proj")},
+		{at(topology.MLP, -1, "up"), both, at(topology.MLP, -1, "gate")}, {router, both, router},
+		{at(topology.Expert, 7, "gate"), both, model.ExpertsInput(4)}, {at(topology.Expert, 7, "up"), both, model.ExpertsInput(4)},
+		{at(topology.Expert, 7, "down"), both, at(topology.Expert, 7, "down")},
+		{at(topology.Mixing, -1, "per_layer_input_gate"), mlp, at(topology.Mixing, -1, "per_layer_input_gate")},
+		{at(topology.Head, -1, ""), mlp, at(topology.Head, -1, "")},
 	} {
-		if got := model.InputOf(c.p, c.moe); got != c.want {
+		if got := model.InputOf(c.p, c.has); got != c.want {
 			t.Errorf("%s reads %s, want %s", c.p, got, c.want)
 		}
 	}

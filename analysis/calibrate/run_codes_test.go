@@ -247,9 +247,9 @@ func goesOnAfterAnyUnit(t *testing.T, v string) {
 func TestSequential(t *testing.T) {
 	ref := demoReference(t)
 	s := setup(t, ref, "int4-g128+gptq", `re:model\.layers\.[13]\.mlp\.experts\.`, 4)
-	router := model.InputOf(placeOf(s.Matrices[len(s.Matrices)-1].Role), true)
+	router := model.InputOf(placeOf(s.Matrices[len(s.Matrices)-1].Role), model.BehindExperts)
 	router.Projection, router.Expert = "", -1
-	router.Kind = model.InputOf(model.Place{Kind: s.Matrices[0].Role.Kind, Projection: "gate"}, true).Kind
+	router.Kind = model.InputOf(model.Place{Kind: s.Matrices[0].Role.Kind, Projection: "gate"}, model.BehindExperts).Kind
 	var got *Moments
 	layer1 := map[model.Place]model.Weight{}
 	calibrated(t, s, Sink{

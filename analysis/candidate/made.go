@@ -21,7 +21,7 @@ type made struct {
 	set     kernels.Set
 	threads int
 	jobs    map[model.Place]*job
-	layers  map[int]bool // that have a job; -1 is the embedding
+	layers  map[int]bool // that have a job; -1 is what stands before them: the embedding, and what goes with it
 	budget  *budget
 
 	mu sync.Mutex // of what jobs keep
@@ -109,7 +109,7 @@ func newMade(choices []choice, globals export.Globals, b *budget, o Options) *ma
 		}
 		at := placeOf(c.m.Role)
 		m.jobs[at] = &job{name: c.m.Name, at: at, rows: c.m.Rows, cols: c.m.Cols, v: c.v, from: c.from}
-		if at.Layer >= 0 || at.Kind == topology.Embedding {
+		if at.Layer >= 0 || model.Embeds(at) {
 			m.layers[at.Layer] = true
 		}
 		if c.from != nil || globals == export.PerTensor || !export.SharesGlobal(c.v.Scheme) {

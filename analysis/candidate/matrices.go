@@ -48,7 +48,7 @@ func (c *Candidate) Matrices() []Matrix {
 // linear says whether a tensor of a role is a matrix of the main model's.
 func linear(r topology.Role) bool {
 	switch r.Kind {
-	case topology.Attention, topology.MLP, topology.Expert, topology.SharedExpert, topology.Router, topology.Head, topology.Embedding:
+	case topology.Attention, topology.MLP, topology.Expert, topology.SharedExpert, topology.Router, topology.Head, topology.Embedding, topology.Mixing:
 		return !r.MTP
 	}
 	return false

@@ -18,7 +18,7 @@ type mixture struct {
 	own, other *Candidate
 	takes      func(param) bool // what is the other's
 	head       bool             // the head is the other's, wherever that has it
-	layers     map[int][]param  // what the pass reads of each layer, -1 being the embedding
+	layers     map[int][]param  // what the pass reads of each layer, -1 being what stands before them
 }
 
 // mixed is a source of a mixture: a is the candidate's own, b the other's.
@@ -149,7 +149,7 @@ func newMixture(own, other *Candidate, label string, head bool, takes func(param
 		theirs[it.param] = it
 	}
 	for _, it := range own.inventory() {
-		if it.Layer >= 0 || it.Place == embeddingAt {
+		if it.Layer >= 0 || model.Embeds(it.Place) {
 			m.layers[it.Layer] = append(m.layers[it.Layer], it.param)
 		}
 		if head && it.Kind == topology.Head {

@@ -20,11 +20,15 @@ var kindNames = []struct {
 }{
 	{topology.Expert, "experts"}, {topology.SharedExpert, "shared experts"}, {topology.MLP, "mlp"}, {topology.Attention, "attention"},
 	{topology.Router, "routers"}, {topology.Norm, "norms"}, {topology.Embedding, "embedding"}, {topology.Head, "head"},
+	{topology.Mixing, "mixing"},
 }
 
 // joint is the group of embedding and head where one of the two sides has them in
 // one matrix.
 const joint = "embedding and head"
+
+// tables is the group of embeddings that layers have of their own.
+const tables = "layers' own embeddings"
 
 // groupOf names the group of a tensor.
 func groupOf(p param, tied, byProjection bool) string {
@@ -34,7 +38,9 @@ func groupOf(p param, tied, byProjection bool) string {
 			name = k.name
 		}
 	}
-	if tied && (p.Kind == topology.Embedding || p.Kind == topology.Head) {
+	if p.Kind == topology.Embedding && p.Projection != "" {
+		name = tables
+	} else if tied && (p.Kind == topology.Embedding || p.Kind == topology.Head) {
 		name = joint
 	}
 	if byProjection && p.Projection != "" {

@@ -24,10 +24,16 @@ var (
 )
 
 // reads says whether the forward pass reads tensors of a role: what is in the
-// decoder layers, the embedding, the final norm and the head.
+// decoder layers, embeddings and what goes with them, the final norm and the head.
 func reads(r topology.Role, spec *model.Spec) bool {
+	if r.Layer >= 0 && r.Layer < len(spec.Layers) && spec.Layers[r.Layer].Attn.Borrows {
+		switch r.Projection { // stored in some checkpoints, and of no use to anyone
+		case "k", "v", "k_norm":
+			return false
+		}
+	}
 	switch r.Kind {
-	case topology.Embedding, topology.Head, topology.Norm:
+	case topology.Embedding, topology.Head, topology.Norm, topology.Mixing:
 		return !r.MTP && r.Layer < len(spec.Layers)
 	case topology.Attention, topology.MLP, topology.Expert, topology.SharedExpert, topology.Router:
 		return !r.MTP && r.Layer >= 0 && r.Layer < len(spec.Layers)

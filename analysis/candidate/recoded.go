@@ -13,7 +13,6 @@ import (
 	"quantscope/quant/method"
 	"quantscope/quant/recipe"
 	"quantscope/quant/recode"
-	"quantscope/quant/topology"
 )
 
 // Variants of two bits of a reference whose matrices are FP4 codes: their codes change
@@ -167,7 +166,7 @@ func (m *made) addRecoded(c choice) {
 	r := &recoded{matrix: c.fp4, v: c.v}
 	for _, p := range c.parts {
 		m.jobs[p.at] = &job{name: c.m.Name, at: p.at, rows: p.rows, cols: c.m.Cols, v: c.v, fp4: r, part: p}
-		if p.at.Layer >= 0 || p.at.Kind == topology.Embedding {
+		if p.at.Layer >= 0 || model.Embeds(p.at) {
 			m.layers[p.at.Layer] = true
 		}
 	}

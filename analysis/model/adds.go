@@ -1,17 +1,21 @@
 package model
 
-// Part is one of the two parts of a layer that add to the hidden states.
+// Part is one of the parts of a layer that add to the hidden states.
 type Part int
 
 // Parts of a layer, in their order.
 const (
-	MixerPart Part = iota // attention, or what stands in its place
-	MLPPart               // the MLP, or the experts with the shared one
+	MixerPart    Part = iota // attention, or what stands in its place
+	MLPPart                  // the MLP, or the experts with the shared one
+	PerLayerPart             // what a layer makes of embeddings of its own, where it has any
 )
 
 func (p Part) String() string {
-	if p == MixerPart {
+	switch p {
+	case MixerPart:
 		return "attention"
+	case PerLayerPart:
+		return "per-layer embeddings"
 	}
 	return "mlp"
 }

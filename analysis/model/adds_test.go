@@ -12,15 +12,15 @@ import (
 
 // added are what Options.Adds says of one candidate, by layer and part.
 type added struct {
-	y     map[int]*[2][]float32
+	y     map[int]*[3][]float32
 	order []string
 }
 
-func newAdded() *added { return &added{y: map[int]*[2][]float32{}} }
+func newAdded() *added { return &added{y: map[int]*[3][]float32{}} }
 
 func (a *added) take(layer int, p Part, y []float32, n int) {
 	if a.y[layer] == nil {
-		a.y[layer] = &[2][]float32{}
+		a.y[layer] = &[3][]float32{}
 	}
 	a.y[layer][p] = append(a.y[layer][p], y...)
 	a.order = append(a.order, fmt.Sprint(layer, p, n))
@@ -51,8 +51,15 @@ func TestAddsMakeTheStream(t *testing.T) {
 				for i := range f.spec.Layers {
 					x := slices.Clone(stream[i])
 					for _, y := range got.y[i] {
+						for k, v := range y {
+							x[k] += v
+						}
+					}
+					if l := &f.spec.Layers[i]; l.Scalar {
+						s, err := f.source().Vector(t.Context(), mixingAt(l, "layer_scalar"), "weight")
+						must(t, err)
 						for k := range x {
-							x[k] += y[k]
+							x[k] *= s[0]
 						}
 					}
 					sameBits(t, fmt.Sprintf("layer %d", i), x, stream[i+1])

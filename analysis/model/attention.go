@@ -1,8 +1,12 @@
 package model
 
+import "slices"
+
 // attending is attention with the weights of a layer.
 type attending struct {
 	a                   *Attention
+	l                   *Layer
+	one                 []float32 // VDim times 1, where values have a norm
 	q, k, v, o, g       linear
 	qNorm, kNorm, sinks []float32
 
@@ -25,8 +29,10 @@ func (a *Attention) tensors(t *tensors) {
 		t.matrix(attn(l, "kv_b"), a.Heads*(lr.Nope+a.VDim), lr.KV)
 	} else {
 		t.heads(attn(l, "q"), a.Heads, a.queryRows(), a.Rope.Dim, h)
-		t.heads(attn(l, "k"), a.KVHeads, a.Dim, a.Rope.Dim, h)
-		if !a.KeyIsValue {
+		if !a.Borrows {
+			t.heads(attn(l, "k"), a.KVHeads, a.Dim, a.Rope.Dim, h)
+		}
+		if !a.KeyIsValue && !a.Borrows {
 			t.heads(attn(l, "v"), a.KVHeads, a.VDim, 0, h)
 		}
 	}
@@ -35,7 +41,9 @@ func (a *Attention) tensors(t *tensors) {
 	}
 	if a.QKNorm {
 		t.vector(normAt(l, "q_norm"), "weight", a.Dim)
-		t.vector(normAt(l, "k_norm"), "weight", a.Dim)
+		if !a.Borrows {
+			t.vector(normAt(l, "k_norm"), "weight", a.Dim)
+		}
 	}
 	if a.Sinks {
 		t.vector(attn(l, "sinks"), "weight", a.Heads)
@@ -53,7 +61,7 @@ func (a *Attention) queryRows() int {
 }
 
 func (a *Attention) read(r *list, l *Layer) mixing {
-	w, h := &attending{a: a}, r.spec.Hidden
+	w, h := &attending{a: a, l: l}, r.spec.Hidden
 	if lr := a.LowRank; lr != nil {
 		if lr.Q > 0 {
 			r.matrix(&w.qa, attn(l, "q_a"), lr.Q, h)
@@ -67,8 +75,10 @@ func (a *Attention) read(r *list, l *Layer) mixing {
 		r.matrix(&w.kvb, attn(l, "kv_b"), a.Heads*(lr.Nope+a.VDim), lr.KV)
 	} else {
 		r.matrix(&w.q, attn(l, "q"), a.Heads*a.queryRows(), h)
-		r.matrix(&w.k, attn(l, "k"), a.KVHeads*a.Dim, h)
-		if !a.KeyIsValue {
+		if !a.Borrows {
+			r.matrix(&w.k, attn(l, "k"), a.KVHeads*a.Dim, h)
+		}
+		if !a.KeyIsValue && !a.Borrows {
 			r.matrix(&w.v, attn(l, "v"), a.KVHeads*a.VDim, h)
 		}
 	}
@@ -78,7 +88,12 @@ func (a *Attention) read(r *list, l *Layer) mixing {
 	r.matrix(&w.o, attn(l, "o"), h, a.Heads*a.VDim)
 	if a.QKNorm {
 		r.values(&w.qNorm, normAt(l, "q_norm"), "weight", a.Dim)
-		r.values(&w.kNorm, normAt(l, "k_norm"), "weight", a.Dim)
+		if !a.Borrows {
+			r.values(&w.kNorm, normAt(l, "k_norm"), "weight", a.Dim)
+		}
+	}
+	if a.ValueNorm {
+		w.one = slices.Repeat([]float32{1}, a.VDim)
 	}
 	if a.Sinks {
 		r.values(&w.sinks, attn(l, "sinks"), "weight", a.Heads)
@@ -171,14 +186,10 @@ func (w *attending) grouped(r *run, s *scratch, b *body, t *tile) (err error) {
 	if s.q, err = r.linear(s, w.q, s.normed, t.n, s.q); err != nil {
 		return err
 	}
-	if s.k, err = r.linear(s, w.k, s.normed, t.n, s.k); err != nil {
-		return err
-	}
-	if a.KeyIsValue {
-		s.v = grow(s.v, t.n*a.KVHeads*a.VDim)
-		copy(s.v, s.k)
-	} else if s.v, err = r.linear(s, w.v, s.normed, t.n, s.v); err != nil {
-		return err
+	if !a.Borrows {
+		if err = w.keys(r, s, b, t); err != nil {
+			return err
+		}
 	}
 	switch a.Gate {
 	case ChannelGate:
@@ -188,14 +199,31 @@ func (w *attending) grouped(r *run, s *scratch, b *body, t *tile) (err error) {
 			return err
 		}
 	}
-	if a.ValueNorm {
-		r.norm(s, b.l.Norm, s.v, s.v, make([]float32, a.VDim), t.n)
-	}
 	if a.QKNorm {
 		r.norm(s, b.l.Norm, s.q, s.q, w.qNorm, t.n)
-		r.norm(s, b.l.Norm, s.k, s.k, w.kNorm, t.n)
 	}
 	r.turn(s, &a.Rope, t, s.q, a.Heads, a.Dim, 0)
+	return nil
+}
+
+// keys makes a tile's k and v.
+func (w *attending) keys(r *run, s *scratch, b *body, t *tile) (err error) {
+	a := w.a
+	if s.k, err = r.linear(s, w.k, s.normed, t.n, s.k); err != nil {
+		return err
+	}
+	if a.KeyIsValue {
+		s.v = grow(s.v, t.n*a.KVHeads*a.VDim)
+		copy(s.v, s.k)
+	} else if s.v, err = r.linear(s, w.v, s.normed, t.n, s.v); err != nil {
+		return err
+	}
+	if a.ValueNorm {
+		r.norm(s, Norm{Eps: b.l.Norm.Eps}, s.v, s.v, w.one, t.n)
+	}
+	if a.QKNorm {
+		r.norm(s, b.l.Norm, s.k, s.k, w.kNorm, t.n)
+	}
 	r.turn(s, &a.Rope, t, s.k, a.KVHeads, a.Dim, 0)
 	return nil
 }

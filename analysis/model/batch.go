@@ -16,7 +16,8 @@ type Batch struct {
 	r    *run
 	kept *kept
 	head *Head
-	x    []float32
+	flow
+	entrance *entrance // nil: not read yet
 
 	tokens []int32
 	seqs   []sequence
@@ -64,9 +65,11 @@ func (b *Batch) Feed(ctx context.Context, steps []*Step) ([]float32, error) {
 	if err := b.r.embed(ctx, b.kept.src, b.tokens, b.r.o.BF16, b.x); err != nil {
 		return nil, err
 	}
+	if err := b.enter(ctx); err != nil {
+		return nil, err
+	}
 	b.r.layFew(b.seqs)
 	b.r.tokens = b.tokens
-	f := &flow{x: b.x}
 	for i := range b.spec.Layers {
 		l := &b.spec.Layers[i]
 		for k := range b.seqs {
@@ -75,7 +78,7 @@ func (b *Batch) Feed(ctx context.Context, steps []*Step) ([]float32, error) {
 			q.cache, q.text = t.caches[i], t
 			q.cache.room(q.past+q.n, t.limit)
 		}
-		if err := b.r.decode(ctx, b.kept, l, f, b.broken, func(e *NonFiniteError) error {
+		if err := b.r.decode(ctx, b.kept, l, &b.flow, b.broken, func(e *NonFiniteError) error {
 			step := e.Chunk
 			e.Chunk = 0
 			steps[step].Err = fmt.Errorf("model: %w", e)
@@ -88,6 +91,18 @@ func (b *Batch) Feed(ctx context.Context, steps []*Step) ([]float32, error) {
 		s.Text.n += len(s.Tokens)
 	}
 	return b.x, nil
+}
+
+// enter makes the embeddings that layers have of their own.
+func (b *Batch) enter(ctx context.Context) error {
+	if b.entrance == nil {
+		e, err := reader{ctx: ctx, spec: b.spec, src: b.kept.src}.entrance()
+		if err != nil {
+			return err
+		}
+		b.entrance = &e
+	}
+	return b.r.embedLayers(ctx, b.kept.src, b.entrance, b.tokens, b.x, &b.flow)
 }
 
 // layFew is lay for rows that are mostly few: weights of some size are laid out

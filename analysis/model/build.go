@@ -21,6 +21,7 @@ var families = map[string]func(*builder) error{
 	"llama": buildLlama, "mistral": buildLlama, "qwen2": buildLlama, "qwen3": buildQwen3,
 	"qwen3_moe": buildQwen3, "mixtral": buildMixtral, "glm4_moe": buildGLM4MoE,
 	"deepseek_v2": buildDeepSeekV2, "deepseek_v3": buildDeepSeekV3, "gemma3": buildGemma3, "gemma3_text": buildGemma3, "gpt_oss": buildGPTOSS,
+	"gemma4": buildGemma4, "gemma4_text": buildGemma4,
 	"qwen3_next": buildQwen3Next, "qwen3_5": buildQwen3Next, "qwen3_5_text": buildQwen3Next, "qwen3_5_moe": buildQwen3Next, "qwen3_5_moe_text": buildQwen3Next,
 }
 
@@ -263,6 +264,12 @@ func (b *builder) rope(dim int, from topology.Rope, layerType string) Rope {
 	switch from.Type {
 	case "", "default", "none":
 		return r
+	case "proportional":
+		r.Kind, r.Turned, r.Factor = RopeProportional, int(math.Floor(number("partial_rotary_factor", 1)*float64(dim)/2)), number("factor", 1)
+		if r.Turned < 0 || r.Turned > dim/2 || !(r.Factor > 0) {
+			b.refuse("rope type proportional, %d of %d pairs, factor %g", r.Turned, dim/2, r.Factor)
+		}
+		return r
 	case "linear":
 		r.Kind = RopeLinear
 	case "dynamic":
@@ -276,7 +283,7 @@ func (b *builder) rope(dim int, from topology.Rope, layerType string) Rope {
 		}
 		r.Attention = yarnAttention(r.Factor, number)
 	default:
-		known := []string{"default", "linear", "dynamic", "llama3", "yarn"}
+		known := []string{"default", "linear", "dynamic", "llama3", "yarn", "proportional"}
 		b.refuse("rope type %q is not known; known are %s", from.Type, strings.Join(known, ", "))
 	}
 	if r.Factor <= 0 {

@@ -7,7 +7,12 @@ type kvCache struct {
 	broken bool // a value is not finite
 }
 
-func (a *Attention) empty() memory { return &kvCache{a: a} }
+func (a *Attention) empty() memory {
+	if a.Borrows {
+		return &borrowing{}
+	}
+	return &kvCache{a: a}
+}
 
 func (c *kvCache) tokens() int { return len(c.k) / (c.a.KVHeads * c.a.Dim) }
 
@@ -46,8 +51,13 @@ func (c *kvCache) copyOf(n, limit int) memory {
 	return d
 }
 
-func (a *Attention) perToken() int64 { return 4 * int64(a.KVHeads) * int64(a.Dim+a.VDim) }
-func (a *Attention) fixed() int64    { return 0 }
+func (a *Attention) perToken() int64 {
+	if a.Borrows {
+		return 0
+	}
+	return 4 * int64(a.KVHeads) * int64(a.Dim+a.VDim)
+}
+func (a *Attention) fixed() int64 { return 0 }
 
 // CacheBytes is what a text takes in the memories of all layers, and of the first
 // multi-token-prediction layer where tokens are drafted: bytes of each token, and of

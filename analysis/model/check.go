@@ -57,14 +57,24 @@ func (s *Spec) check() error {
 	c.size("hidden_size", s.Hidden, 1)
 	c.size("vocab_size", s.Vocab, 1)
 	c.norm(s.Norm)
+	if p := s.PerLayer; p != nil {
+		c.size("hidden_size_per_layer_input", p.Dim, 1)
+		c.size("num_hidden_layers·hidden_size_per_layer_input", len(s.Layers)*p.Dim, 1)
+		c.size("vocab_size_per_layer_input", p.Vocab, s.Vocab)
+	}
+	if !(s.Softcap >= 0) || math.IsInf(float64(s.Softcap), 0) {
+		c.refuse("final_logit_softcapping is %g", s.Softcap)
+	}
 	for _, layers := range [][]Layer{s.Layers, s.MTP} {
 		for i := range layers {
 			l := &layers[i]
 			c.where = fmt.Sprintf("layer %d: ", l.Index)
 			c.norm(l.Norm)
 			l.mixer().check(c)
-			if l.MoE == nil {
+			if l.MoE == nil || l.Beside != nil {
 				c.size("intermediate_size", l.MLP.Inner, 1)
+			}
+			if l.MoE == nil {
 				continue
 			}
 			c.moe(l.MoE)
@@ -131,6 +141,9 @@ func (a *Attention) check(c *checker) {
 	}
 	if a.Gate != NoGate && a.LowRank != nil || a.Gate > HeadGate {
 		c.refuse("a gate of kind %d", a.Gate)
+	}
+	if a.Borrows && (a.LowRank != nil || a.LendsTo > 0) {
+		c.refuse("keys and values of layer %d that cannot be its own", a.Lender)
 	}
 	if a.KeyIsValue && (a.LowRank != nil || a.Dim != a.VDim) {
 		c.refuse("values of %d channels that are keys of %d", a.VDim, a.Dim)

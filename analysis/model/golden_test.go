@@ -34,6 +34,7 @@ var goldenModels = []goldenModel{
 	{name: "qwen3_moe", weights: 1e-5}, {name: "mixtral", weights: 1e-5},
 	{name: "glm4_moe", weights: 1e-5}, {name: "glm4_moe_group2", weights: 1e-5}, {name: "glm4_moe_mtp", weights: 3e-5},
 	{name: "gemma3_text"},
+	{name: "gemma4_moe", weights: 1e-5}, {name: "gemma4_ple"},
 	{name: "gpt_oss", weights: 1e-5},
 	{name: "deepseek_v2", weights: 3e-5}, {name: "deepseek_v2_lora", weights: 3e-5}, {name: "deepseek_v3", weights: 1e-5}, {name: "deepseek_v3_mtp", weights: 3e-5},
 	{name: "qwen3_next", weights: 3e-5, all: 3e-4, long: 6e-4}, {name: "qwen3_5", all: 5e-4, long: 6e-4}, {name: "qwen3_5_moe", weights: 3e-5, all: 3e-4, long: 1e-3},

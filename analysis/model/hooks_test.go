@@ -78,15 +78,26 @@ func TestInputs(t *testing.T) {
 						seen++
 					}
 				}
-				if l.Attn.LowRank == nil {
-					sameBits(t, "k's input", g.x[attn(l, "k")], g.x[attn(l, "q")])
-					sameBits(t, "v's input", g.x[attn(l, "v")], g.x[attn(l, "q")])
+				for _, other := range []string{"k", "v"} {
+					if p := attn(l, other); l.Attn.LowRank == nil && slices.Contains(l.places(f.spec), p) {
+						sameBits(t, other+"'s input", g.x[p], g.x[attn(l, "q")])
+					}
 				}
-				if l.MoE == nil {
+				if l.MoE == nil || l.Beside != nil {
 					g.checkGated(src, f.spec, l.MLP, func(n string) Place { return l.mlp(topology.MLP, n) })
-					continue
 				}
-				g.checkExperts(src, f.spec, l)
+				if l.MoE != nil {
+					g.checkExperts(src, f.spec, l)
+				}
+				if l.Beside != nil {
+					seen++ // what all experts read
+				}
+			}
+			if f.spec.PerLayer != nil {
+				x := make([]float32, rows*f.spec.Hidden)
+				must(t, newRun(f.spec, quick(), nil).embed(t.Context(), src, slices.Concat(chunks...), false, x))
+				sameBits(t, "the embeddings", g.x[perLayerModel], x)
+				seen++
 			}
 			if seen != len(g.x) {
 				t.Errorf("inputs of %d maps, want %d", len(g.x), seen)
@@ -104,7 +115,7 @@ func TestInputs(t *testing.T) {
 func (g *inputs) checkExperts(src Source, spec *Spec, l *Layer) {
 	g.t.Helper()
 	h := spec.Hidden
-	all := g.x[router(l)]
+	all := g.x[InputOf(expert(l, 0, "gate"), l.Behind())]
 	for e := range l.MoE.Experts {
 		var want []float32
 		for t, c := range g.choices[l.Index] {

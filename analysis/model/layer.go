@@ -7,7 +7,9 @@ import (
 
 // flow is a text between two layers: its hidden states, and what goes along with them.
 type flow struct {
-	x []float32 // rows of Spec.Width
+	x      []float32        // rows of Spec.Width
+	layers []float32        // embeddings of layers' own: rows of Dim for each layer
+	lent   map[int]*lending // by the layer that lends
 }
 
 // layer takes hidden states through one decoder layer, and leaves the squares of what
@@ -19,11 +21,15 @@ func (r *run) layer(ctx context.Context, b *body, f *flow, e *experts) error {
 	if err := r.checkCaches(b.l); err != nil {
 		return err
 	}
+	r.flow = f
 	h, w, m := r.spec.Hidden, r.spec.Width(), b.l.MoE
 	r.squares = grow64(r.squares, r.rows)
 	if m != nil {
 		r.normed, r.logits = grow(r.normed, r.rows*h), grow(r.logits, r.rows*m.Experts)
 		r.choose(m)
+	}
+	if b.l.Beside != nil {
+		r.besideOf = grow(r.besideOf, r.rows*h)
 	}
 	cost := r.costs(b.l)
 	r.step.start(cost, b.l, r.rows)
@@ -40,6 +46,12 @@ func (r *run) layer(ctx context.Context, b *body, f *flow, e *experts) error {
 		}
 		r.add(s, b, MixerPart, t, rows, y, b.postAttn)
 		x := r.lead(s, b, MLPPart, t, rows)
+		if b.l.Beside != nil {
+			if err := r.beside(s, b, t, x); err != nil {
+				return err
+			}
+			return r.route(s, b, s.normed, t)
+		}
 		if m != nil {
 			normed := r.normed[t.first*h:][:t.n*h]
 			r.norm(s, b.l.Norm, normed, x, b.preMLP, t.n)
@@ -51,8 +63,7 @@ func (r *run) layer(ctx context.Context, b *body, f *flow, e *experts) error {
 		if err := r.gated(s, b.l.MLP, &b.mlp, s.normed, t.n, s.y); err != nil || r.look {
 			return err
 		}
-		r.finish(s, b, rows, s.y, t)
-		return nil
+		return r.finish(s, b, rows, s.y, t)
 	})
 	if err != nil || m == nil {
 		return err
@@ -72,13 +83,18 @@ func (r *run) layer(ctx context.Context, b *body, f *flow, e *experts) error {
 		s.share(t.n, h, func(from, to int) {
 			part := y[from*h : to*h]
 			r.round(part)
+			if b.l.Beside != nil {
+				b.l.Norm.apply(r.o.Set, part, part, b.beside.post)
+				r.round(part)
+				r.o.Set.AddScaled(part, r.besideOf[(t.first+from)*h:(t.first+to)*h], 1)
+				r.round(part)
+			}
 			if m.Shared > 0 {
 				r.o.Set.AddScaled(part, shared[from*h:to*h], 1)
 				r.round(part)
 			}
 		})
-		r.finish(s, b, f.x[t.first*w:][:t.n*w], y, t)
-		return nil
+		return r.finish(s, b, f.x[t.first*w:][:t.n*w], y, t)
 	})
 }
 
@@ -118,15 +134,26 @@ func (r *run) eachTile(cost int64, task func(t *tile, s *scratch) error) error {
 	})
 }
 
-// finish adds the MLP's output to the tile's rows and measures them.
-func (r *run) finish(s *scratch, b *body, rows, y []float32, t *tile) {
+// finish adds the MLP's output to the tile's rows, and what else the layer ends with,
+// and measures them.
+func (r *run) finish(s *scratch, b *body, rows, y []float32, t *tile) error {
 	r.add(s, b, MLPPart, t, rows, y, b.postMLP)
+	if b.l.perLayer(r.spec) {
+		if err := r.addLayers(s, b, t, rows); err != nil {
+			return err
+		}
+	}
 	h := r.spec.Width()
 	s.share(t.n, h, func(from, to int) {
+		if b.scalar != nil {
+			r.o.Set.Scale(rows[from*h:to*h], b.scalar[0])
+			r.round(rows[from*h : to*h])
+		}
 		for k := from; k < to; k++ {
 			r.squares[t.first+k] = r.o.Set.SumSquares(rows[k*h:][:h])
 		}
 	})
+	return nil
 }
 
 // wideBytes bounds the activations inside a gated MLP: gate and up of as many

@@ -31,7 +31,8 @@ type Options struct {
 	// hidden states of a candidate, behind its norm where there is one: n rows of
 	// Spec.Hidden, all rows of a candidate once, in order and in one call or several.
 	// It is called from one goroutine, in the same order for any number of threads,
-	// for all candidates that share a layer too; y is only lent.
+	// for all candidates that share a layer too; y is only lent. Layers with
+	// Layer.Scalar multiply the sum by it in the end.
 	Adds func(candidate, layer int, p Part, y []float32, n int)
 	// Done, where it is set, is told of every layer of a candidate that is done.
 	Done func(candidate, layer int)
@@ -75,6 +76,9 @@ type Pass struct {
 	run     *run
 	lend    []*handles
 	x, free [][]float32 // hidden states that were given out, and that may be again
+	// The same of what goes along with them.
+	layers, freeLayers [][]float32
+	lendings           []*lending
 }
 
 // NewPass makes one. The sources are used by it alone while it runs.
@@ -96,6 +100,7 @@ func (p *Pass) Run(ctx context.Context, chunks [][]int32) ([]Hidden, error) {
 	p.run.lay(seqs)
 	p.run.tokens = tokens
 	p.free, p.x = append(p.free, p.x...), nil
+	p.freeLayers, p.layers = append(p.freeLayers, p.layers...), nil
 	t := &trip{Pass: p, ctx: ctx, tokens: tokens}
 	defer t.close()
 	if err := t.begin(); err != nil {
@@ -119,6 +124,20 @@ func (p *Pass) room() []float32 {
 	}
 	p.x = append(p.x, grow(b, p.run.rows*p.run.spec.Width()))
 	return p.x[len(p.x)-1]
+}
+
+// layersRoom is memory for embeddings of the layers' own, of all rows.
+func (p *Pass) layersRoom() []float32 {
+	of := p.run.spec.PerLayer
+	if of == nil {
+		return nil
+	}
+	var b []float32
+	if n := len(p.freeLayers); n > 0 {
+		b, p.freeLayers = p.freeLayers[n-1], p.freeLayers[:n-1]
+	}
+	p.layers = append(p.layers, grow(b, p.run.rows*len(p.run.spec.Layers)*of.Dim))
+	return p.layers[len(p.layers)-1]
 }
 
 // lay puts chunks one after the other.

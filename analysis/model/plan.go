@@ -87,9 +87,11 @@ const workBytes = 4 << 20
 // those of a token.
 func (s *Spec) needs(w Workload, tile int) (fixed, row int64) {
 	h := int64(s.Hidden)
-	row = 4*int64(s.Width())*int64(max(w.Parties, 1)) + 16 + w.PerRow // and the token, and its square
+	along, outer := s.along()
+	row = (4*int64(s.Width())+along)*int64(max(w.Parties, 1)) + 16 + w.PerRow // and the token, and its square
 	rows := int64(max(tile, 1) + w.Chunk)
-	var body, wide, experts int64
+	wide, experts := int64(0), int64(0)
+	body := int64(float64(outer) * w.Bits / 8)
 	var ropes = map[Rope]bool{}
 	for i := range s.Layers {
 		l := &s.Layers[i]
@@ -97,7 +99,7 @@ func (s *Spec) needs(w Workload, tile int) (fixed, row int64) {
 		wide = max(wide, l.wide(s, rows))
 		if m := l.MoE; m != nil {
 			// Normed and mixed rows, a wave's outputs, logits, choices and their lists.
-			experts = max(experts, 3*4*h+4*int64(m.Experts)+48+16*int64(m.TopK))
+			experts = max(experts, 3*4*h+4*int64(m.Experts)+48+16*int64(m.TopK)+l.besideBytes(s))
 			wide = max(wide, l.wide(s, rows)+4*h*expertRows)
 		}
 		for _, r := range l.mixer().ropes() {
@@ -108,6 +110,7 @@ func (s *Spec) needs(w Workload, tile int) (fixed, row int64) {
 	if w.Parties > 1 {
 		copies = 3 // what is lent
 	}
+	wide = max(wide, s.enteringBytes())
 	fixed = copies*body + int64(w.Threads)*(wide+workBytes)
 	for r := range ropes {
 		fixed += 4 * int64(r.Dim) * int64(w.Chunk)
@@ -131,6 +134,12 @@ func (l *Layer) wide(s *Spec, rows int64) int64 {
 	inner := l.MLP.Inner
 	if l.MoE != nil {
 		inner = max(l.MoE.Inner, l.MoE.Shared)
+		if l.Beside != nil {
+			inner = max(inner, l.MLP.Inner)
+		}
+	}
+	if l.perLayer(s) {
+		inner = max(inner, s.PerLayer.Dim)
 	}
 	return 4*n*rows + 8*int64(inner)*min(rows, int64(gatedRows(inner)))
 }

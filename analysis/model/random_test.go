@@ -162,9 +162,10 @@ func (s *random) Vector(_ context.Context, p Place, param string) ([]float32, er
 }
 
 func (s *random) Rows(_ context.Context, p Place, rows []int32, dst []float32) error {
-	h := s.spec.Hidden
+	h := s.tensor(p, "weight").Cols
+	table := uint64(len(p.Projection)) << 32
 	for k, row := range rows {
-		rng := rand.New(rand.NewPCG(s.seed, uint64(row)))
+		rng := rand.New(rand.NewPCG(s.of(-1), table|uint64(row)))
 		for i := range h {
 			dst[k*h+i] = float32(rng.NormFloat64())
 		}

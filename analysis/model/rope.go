@@ -12,6 +12,7 @@ const (
 	RopeDynamic
 	RopeLlama3
 	RopeYarn
+	RopeProportional // the first Turned pairs rotate, at the frequencies of all Dim channels
 )
 
 // Rope is rotary position embedding of Dim channels, which are the first of a
@@ -29,13 +30,14 @@ type Rope struct {
 	BetaFast    float64 // yarn
 	BetaSlow    float64
 	Untruncated bool    // yarn's bounds are not rounded
+	Turned      int     // proportional
 	Attention   float64 // what cosine and sine are multiplied by
 }
 
 // Frequencies are the angles a position, one for each pair of channels, for a
 // pass over length tokens.
 //
-// linear: f/factor. dynamic: θ' = θ·(factor·T/M − (factor−1))^(d/(d−2)) with T
+// linear: f/factor. proportional: 0 for pairs that stay. dynamic: θ' = θ·(factor·T/M − (factor−1))^(d/(d−2)) with T
 // the larger of M and length. llama3 and yarn as their papers' authors published
 // them (Llama 3.1; YaRN, arXiv 2309.00071).
 func (r Rope) Frequencies(length int) []float64 {
@@ -55,6 +57,10 @@ func (r Rope) Frequencies(length int) []float64 {
 			f = r.llama3(f)
 		case RopeYarn:
 			f = r.yarn(f, i)
+		case RopeProportional:
+			if f /= r.Factor; i >= r.Turned {
+				f = 0
+			}
 		}
 		out[i] = f
 	}
@@ -89,7 +95,8 @@ func (r Rope) yarn(f float64, i int) float64 {
 	return f/r.Factor*ramp + f*(1-ramp)
 }
 
-// angles are the cosines and sines of positions, n = Dim/2 of each a position.
+// angles are the cosines and sines of positions, n of each a position: one for each
+// pair that rotates.
 type angles struct {
 	n, length int
 	cos, sin  []float32
@@ -99,6 +106,9 @@ type angles struct {
 // tokens. Like the peers it takes the product of position and frequency in f32.
 func (r Rope) anglesFrom(length, span int) *angles {
 	freq := r.Frequencies(span)
+	if r.Kind == RopeProportional {
+		freq = freq[:r.Turned]
+	}
 	a := &angles{n: len(freq), length: length, cos: make([]float32, length*len(freq)), sin: make([]float32, length*len(freq))}
 	for p := range length {
 		for i, f := range freq {
@@ -165,8 +175,9 @@ func (r Rope) rotate(v []float32, a *angles, position int) {
 		}
 		return
 	}
+	half := r.Dim / 2
 	for i := range cos {
-		x, y := v[i], v[i+a.n]
-		v[i], v[i+a.n] = x*cos[i]-y*sin[i], y*cos[i]+x*sin[i]
+		x, y := v[i], v[i+half]
+		v[i], v[i+half] = x*cos[i]-y*sin[i], y*cos[i]+x*sin[i]
 	}
 }

@@ -43,6 +43,11 @@ func (r *run) route(s *scratch, b *body, x []float32, t *tile) error {
 				by[e] += v
 			}
 			m.choose(r.choices[t.first+k], score, by)
+			for i, e := range r.choices[t.first+k].Experts {
+				if b.expertScale != nil {
+					r.choices[t.first+k].Weights[i] *= b.expertScale[e]
+				}
+			}
 			if !decided(logits[k*m.Experts:][:m.Experts], by) {
 				for i := range r.choices[t.first+k].Weights {
 					r.choices[t.first+k].Weights[i] = float32(math.NaN())

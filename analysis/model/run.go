@@ -42,7 +42,9 @@ type run struct {
 	parallel  bool // tiles run beside each other; else the work within one is shared
 	scratch   []*scratch
 
+	flow              *flow     // of the layer that is computed
 	normed, out, wave []float32 // of all rows, in layers with experts
+	besideOf          []float32 // of all rows: what the MLP beside the experts says
 	logits            []float32
 	choices           []Choice
 	chosen            []int32
@@ -259,12 +261,7 @@ func (r *run) embed(ctx context.Context, src Source, tokens []int32, bf16 bool, 
 		return err
 	}
 	if e := r.spec.EmbedScale; e != 1 {
-		if r.bf16 { // the factor is stored as the embeddings are
-			one := []float32{e}
-			r.round(one)
-			e = one[0]
-		}
-		r.o.Set.Scale(y, e)
+		r.o.Set.Scale(y, r.stored(float64(e)))
 	}
 	if n := r.spec.Streams; n > 1 { // all streams begin as the embedding
 		for i := range len(tokens) * n {

@@ -43,7 +43,7 @@ func (r *run) attend(s *scratch, w *attending, t *tile) error {
 	var blocks []queries
 	for i := range t.seqs {
 		q := &t.seqs[i]
-		all[i] = r.memory(s, a, t, q)
+		all[i] = r.memory(s, w, t, q)
 		for from := q.n; from > 0; {
 			n := blockTokens(a, q.past+from)
 			if all[i].broken {
@@ -102,8 +102,12 @@ func blockTokens(a *Attention, width int) int {
 }
 
 // memory are the keys and values that a sequence of the tile sees: its own, and
-// what decoding kept.
-func (r *run) memory(s *scratch, a *Attention, t *tile, q *sequence) kv {
+// what decoding kept; or those of another layer.
+func (r *run) memory(s *scratch, w *attending, t *tile, q *sequence) kv {
+	a := w.a
+	if a.Borrows {
+		return r.borrowed(a, q)
+	}
 	kw, vw := a.KVHeads*a.Dim, a.KVHeads*a.VDim
 	at := q.first - t.first
 	k, v := s.k[at*kw:][:q.n*kw], s.v[at*vw:][:q.n*vw]
@@ -113,6 +117,7 @@ func (r *run) memory(s *scratch, a *Attention, t *tile, q *sequence) kv {
 		c.broken = c.broken || broken
 		return kv{c.k, c.v, c.broken}
 	}
+	r.lend(w, q, k, v)
 	return kv{k, v, broken}
 }
 

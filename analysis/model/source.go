@@ -40,7 +40,8 @@ type Source interface {
 // an origin that is not known and equals no other.
 type Origins interface {
 	// LayerOrigin is that of all tensors of a layer together, norms and biases too;
-	// -1 is the embedding.
+	// -1 is all that stands before them: the embedding, and what goes with it, see
+	// Embeds.
 	LayerOrigin(layer int) any
 	// WeightOrigin is that of one matrix, which Weight gives.
 	WeightOrigin(p Place) any

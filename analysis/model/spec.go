@@ -19,6 +19,7 @@ type Spec struct {
 	Tied          bool    // the head is the embedding
 	Streams       int     // residual streams side by side; 0 is one
 	Softcap       float32 // c of logits c·tanh(logits/c); 0: none
+	PerLayer      *PerLayer
 }
 
 // Width is how many values a row of hidden states has: Hidden in each stream.
@@ -39,6 +40,8 @@ type Layer struct {
 	Delta                         *Delta      // the mixer where there is one
 	MLP                           FeedForward // of a dense layer
 	MoE                           *MoE        // nil in a dense layer
+	Beside                        *Beside     // in a layer of experts that has an MLP too
+	Scalar                        bool        // in the end the hidden states are multiplied by layer_scalar
 	Module                        Module      // of an MTP layer: what stands round it
 }
 
@@ -63,6 +66,9 @@ type Attention struct {
 	Gate           Gate     // what a head's output is multiplied by
 	KeyIsValue     bool     // there is no v: it is k, before its norm and rotation
 	ValueNorm      bool     // values are divided by their root mean square
+	Borrows        bool     // there is no k and no v: those of layer Lender are used, as they are after norm and rotation
+	Lender         int
+	LendsTo        int // the last layer that uses those of this one; 0: none does
 }
 
 // Gate is what the outputs of heads are multiplied by before they are projected: σ
@@ -119,6 +125,8 @@ type MoE struct {
 	Shared        int     // inner width of the shared expert; 0: none
 	SharedLimit   float32 // Limit of its activation
 	SharedGate    bool    // its output is multiplied by σ of a map of the normed input to one value
+	OwnNorm       bool    // the router reads x/RMS(x)·scale/√hidden of the hidden states x, scale being a parameter of it
+	ExpertScale   bool    // weights are multiplied by per_expert_scale in the end
 }
 
 // Scores are what a router's logits become.

@@ -46,6 +46,10 @@ func (l *Layer) Tensors(s *Spec) []Tensor {
 	}
 	l.mixer().tensors(t)
 	l.mlpTensors(t)
+	perLayerTensors(t)
+	if l.Scalar {
+		t.vector(mixingAt(l, "layer_scalar"), "weight", 1)
+	}
 	return t.list
 }
 
@@ -55,6 +59,7 @@ func (s *Spec) Tensors() []Tensor {
 	t := &tensors{spec: s, l: &Layer{Index: -1}, told: map[Place]Place{}}
 	embedding := Place{Kind: topology.Embedding, Layer: -1, Expert: -1}
 	t.list = append(t.list, Tensor{At: embedding, Param: "weight", Rows: s.Vocab, Cols: s.Hidden, Table: true})
+	perLayerOuter(t)
 	t.vector(finalNormAt, "weight", s.Hidden)
 	if !s.Tied {
 		t.matrix(Place{Kind: topology.Head, Layer: -1, Expert: -1}, s.Vocab, s.Hidden)
@@ -65,11 +70,24 @@ func (s *Spec) Tensors() []Tensor {
 // mlpTensors are those behind the mixer.
 func (l *Layer) mlpTensors(t *tensors) {
 	m := l.MoE
-	if m == nil {
+	if m == nil || l.Beside != nil {
 		t.gated(l.MLP.Inner, func(p string) Place { return l.mlp(topology.MLP, p) })
+	}
+	if m == nil {
 		return
 	}
+	if n := l.Beside; n != nil {
+		for _, name := range []string{n.PostMLP, n.Pre, n.Post} {
+			t.vector(normAt(l, name), "weight", t.spec.Hidden)
+		}
+	}
 	t.matrix(router(l), m.Experts, t.spec.Hidden)
+	if m.OwnNorm {
+		t.vector(router(l), "scale", t.spec.Hidden)
+	}
+	if m.ExpertScale {
+		t.vector(router(l), "per_expert_scale", m.Experts)
+	}
 	if m.Correction != "" {
 		t.vector(router(l), m.Correction, m.Experts)
 	}
@@ -86,9 +104,11 @@ func (l *Layer) mlpTensors(t *tensors) {
 
 // matrix is a linear map of the layer.
 func (t *tensors) matrix(at Place, rows, cols int) *Tensor {
-	in := InputOf(at, t.l.MoE != nil)
+	in := InputOf(at, t.l.Behind())
 	if _, ok := t.told[in]; !ok {
-		t.told[in] = at
+		if t.told[in] = at; in == ExpertsInput(t.l.Index) {
+			t.told[in] = in
+		}
 	}
 	t.list = append(t.list, Tensor{At: at, Param: "weight", Rows: rows, Cols: cols, Input: in, Told: t.told[in]})
 	return &t.list[len(t.list)-1]
@@ -124,9 +144,10 @@ var readsAsQ = map[string]bool{"k": true, "v": true, "qkv": true, "q_a": true, "
 // expert, and the shared expert's gate. Every other map has its own: o, q_b, kv_b, and
 // down, of an expert over the tokens routed to it.
 //
-// moe says whether the layer has experts; where it has, what stands as its MLP is
-// taken for the shared expert.
-func InputOf(p Place, moe bool) Place {
+// b says what the layer has. In a layer of experts alone, what stands as its MLP is
+// taken for the shared expert; where an MLP stands beside the experts it has an input
+// of its own, and so have the router and all experts together, see ExpertsInput.
+func InputOf(p Place, b Behind) Place {
 	switch p.Kind {
 	case topology.Attention:
 		if readsAsQ[p.Projection] {
@@ -135,7 +156,10 @@ func InputOf(p Place, moe bool) Place {
 	case topology.MLP, topology.SharedExpert, topology.Expert:
 		switch p.Projection {
 		case "gate", "up", "gate_up":
-			if moe || p.Kind != topology.MLP {
+			switch {
+			case b == BehindBoth && p.Kind == topology.Expert:
+				return ExpertsInput(p.Layer)
+			case b == BehindExperts || p.Kind != topology.MLP:
 				return Place{Kind: topology.Router, Layer: p.Layer, Expert: -1}
 			}
 			p.Projection = "gate"
@@ -144,4 +168,25 @@ func InputOf(p Place, moe bool) Place {
 		p.Projection = ""
 	}
 	return p
+}
+
+// Behind is what a layer has behind its mixer.
+type Behind uint8
+
+// Kinds of layers by what is behind the mixer.
+const (
+	BehindMLP     Behind = iota
+	BehindExperts        // experts, which read what the router and a shared expert read
+	BehindBoth           // an MLP, a router and experts, each with an input of its own
+)
+
+// Behind is what the layer has.
+func (l *Layer) Behind() Behind {
+	switch {
+	case l.Beside != nil:
+		return BehindBoth
+	case l.MoE != nil:
+		return BehindExperts
+	}
+	return BehindMLP
 }

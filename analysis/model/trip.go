@@ -36,6 +36,11 @@ type trip struct {
 
 // close waits for what is still being read.
 func (p *trip) close() {
+	for _, q := range p.parties {
+		if q.state != nil {
+			q.state.flow.drop(&p.lendings)
+		}
+	}
 	if p.ahead != nil {
 		p.ahead.wait()
 	}
@@ -56,10 +61,10 @@ func (p *trip) begin() error {
 			q.state = q.leader.state
 		} else {
 			x := p.room()
-			if err := r.embed(p.ctx, lend.src, p.tokens, q.bf16, x); err != nil {
+			q.state = &state{flow: flow{x: x, layers: p.layersRoom()}, broken: make([]bool, len(r.seqs))}
+			if err := p.enter(q); err != nil {
 				return err
 			}
-			q.state = &state{flow: flow{x: x}, broken: make([]bool, len(r.seqs))}
 			r.measure(x)
 			if err := p.check(q, -1, "embedding"); err != nil {
 				return err
@@ -70,6 +75,22 @@ func (p *trip) begin() error {
 		}
 	}
 	return nil
+}
+
+// enter makes a party's embeddings.
+func (p *trip) enter(q *party) error {
+	r := p.run
+	from := q.lend.get()
+	defer q.lend.put(from)
+	r.candidate = q.index
+	if err := r.embed(p.ctx, from, p.tokens, q.bf16, q.state.x); err != nil {
+		return err
+	}
+	e, err := reader{ctx: p.ctx, spec: r.spec, src: from}.entrance()
+	if err != nil {
+		return err
+	}
+	return r.embedLayers(p.ctx, from, &e, p.tokens, q.state.x, &q.state.flow)
 }
 
 // follow finds the party before it that it is the same as for the most layers.
@@ -137,7 +158,7 @@ func (p *trip) part(layer int) {
 		case q.leader == nil || q.until < layer:
 		case q.until == layer:
 			s := q.leader.state
-			q.state = &state{flow{p.room()}, slices.Clone(s.rms), slices.Clone(s.broken)}
+			q.state = &state{s.with(p.room()), slices.Clone(s.rms), slices.Clone(s.broken)}
 			copy(q.state.x, s.x)
 		default:
 			q.state = q.leader.state
@@ -185,7 +206,9 @@ func (p *trip) step(s step, next []step) error {
 		}
 	}
 	x := &experts{lend: q.lend, rd: reader{ctx: p.ctx, spec: r.spec, lent: s.lent, of: q}}
+	q.state.flow.begin(b.l, r.rows, &p.lendings)
 	err = r.layer(p.ctx, b, &q.state.flow, x)
+	q.state.flow.end(r.spec, b.l, &p.lendings)
 	s.lent.done(q, append(x.kept, func() { q.lend.put(b.from) })...)
 	if err != nil {
 		return fmt.Errorf("layer %d: %w", s.layer, err)

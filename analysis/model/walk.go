@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sort"
 
 	"quantscope/kernels"
@@ -51,9 +52,10 @@ type Walk struct {
 
 	tokens []int32
 	main   []sequence
-	x      []float32 // of the decoder layers
-	at     int       // layers that are passed
-	mtp    stage     // what goes through MTP layers
+	flow   // of the decoder layers
+	spare  []*lending
+	at     int   // layers that are passed
+	mtp    stage // what goes through MTP layers
 
 	now   *body // of src, for the layer that comes next
 	ahead *ahead
@@ -82,7 +84,7 @@ func NewWalk(ctx context.Context, spec *Spec, src Source, chunks [][]int32, o Wa
 		w.r.step = &stepped{tell: o.Step}
 	}
 	w.x = make([]float32, len(tokens)*spec.Width())
-	if err := w.r.embed(ctx, src, tokens, false, w.x); err != nil {
+	if err := w.enter(ctx); err != nil {
 		return nil, err
 	}
 	w.r.measure(w.x)
@@ -176,14 +178,45 @@ func (w *Walk) take(ctx context.Context, src Source, l Looks, look bool) error {
 	if layer.MTP {
 		return w.module(ctx, b, e, l, look)
 	}
-	w.r.look = look
-	if err := w.r.layer(ctx, b, &flow{x: w.x}, e); err != nil {
+	f := &w.flow
+	if look && w.deep(layer) {
+		seen := w.flow.with(slices.Clone(w.x))
+		defer seen.drop(&w.spare)
+		f = &seen
+	} else {
+		w.r.look = look
+	}
+	if !w.r.look {
+		f.begin(layer, w.r.rows, &w.spare)
+	}
+	if err := w.r.layer(ctx, b, f, e); err != nil {
 		return fmt.Errorf("layer %d: %w", layer.Index, err)
 	}
 	if look {
 		return nil
 	}
+	f.end(w.spec, layer, &w.spare)
 	return w.check(w.x, layer.Index, "output")
+}
+
+// deep says whether a look goes beyond the MLP.
+func (w *Walk) deep(l *Layer) bool {
+	return l.perLayer(w.spec) && w.r.o.Input != nil &&
+		(w.r.wants(mixingAt(l, "per_layer_input_gate")) || w.r.wants(mixingAt(l, "per_layer_projection")))
+}
+
+// enter makes the embeddings.
+func (w *Walk) enter(ctx context.Context) error {
+	if err := w.r.embed(ctx, w.src, w.tokens, false, w.x); err != nil {
+		return err
+	}
+	from := w.lend.get()
+	defer w.lend.put(from)
+	e, err := reader{ctx: ctx, spec: w.spec, src: from}.entrance()
+	if err != nil {
+		return err
+	}
+	return w.r.embedLayers(ctx, from, &e, w.tokens, w.x, &w.flow)
 }
 
 var errPassed = errors.New("model: every layer of the walk was passed")

@@ -87,6 +87,7 @@ func TestWalkIsRun(t *testing.T) {
 				var g walked
 				l := g.looks()
 				w := newWalk(t, f.spec, src, chunks, c.o)
+				must(t, w.Entrance(t.Context(), src, l))
 				for i := range f.spec.Layers {
 					if at, ok := w.At(); !ok || at != &f.spec.Layers[i] || w.Rows() != 125 {
 						t.Fatalf("at layer %v, %v with %d rows, want layer %d with 125", at, ok, w.Rows(), i)

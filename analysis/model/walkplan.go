@@ -27,7 +27,12 @@ func WalkNeeds(s *Spec, rows int64, chunk int, bits float64, o WalkOptions) Walk
 	// Tiles end where a chunk does.
 	tile, alone = min(tile+int64(chunk), rows), min(alone+int64(chunk), rows)
 	states := int64(1 + min(len(s.MTP), 2))
-	var body, wide, single, row, wave int64
+	along, outer := s.along()
+	if s.PerLayer != nil {
+		along += 4 * width // a look at maps behind the MLP takes a copy
+	}
+	var wide, single, row, wave int64
+	body := int64(float64(outer) * bits / 8)
 	ropes := map[Rope]bool{}
 	for _, layers := range [][]Layer{s.Layers, s.MTP} {
 		for i := range layers {
@@ -38,7 +43,7 @@ func WalkNeeds(s *Spec, rows int64, chunk int, bits float64, o WalkOptions) Walk
 			}
 			if e := l.MoE; e != nil {
 				w, one = w+4*h*expertRows, one+4*h*expertRows
-				row = max(row, 3*4*h+4*int64(e.Experts)+48+16*int64(e.TopK))
+				row = max(row, 3*4*h+4*int64(e.Experts)+48+16*int64(e.TopK)+l.besideBytes(s))
 				each := int64(float64(expertBytes(s, e)) * max(bits/16, 1))
 				wave = max(wave, min(max(o.Wave, each), each*int64(e.Experts)))
 			}
@@ -48,7 +53,8 @@ func WalkNeeds(s *Spec, rows int64, chunk int, bits float64, o WalkOptions) Walk
 			}
 		}
 	}
-	m.States = rows * (states*4*width + 4 + 8 + row)
+	wide, single = max(wide, s.enteringBytes()), max(single, s.enteringBytes())
+	m.States = rows * (states*4*width + 4 + 8 + row + along)
 	m.Weights, m.Experts = 3*body, 2*wave
 	m.Work = max(single, wide) + (threads-1)*wide + threads*workBytes
 	for r := range ropes {

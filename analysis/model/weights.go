@@ -30,6 +30,10 @@ type body struct {
 	correction                    []float32
 	shared                        gated
 	sharedGate                    linear
+	scale, expertScale            []float32 // of the router
+	beside                        besideNorms
+	perLayer                      perLayerBody
+	scalar                        []float32
 }
 
 // The places of a layer's weights.
@@ -148,10 +152,22 @@ func (rd reader) body(l *Layer) (*body, error) {
 		r.values(n.to, normAt(l, n.name), "weight", h)
 	}
 	b.mixing = l.mixer().read(r, l)
-	if m := l.MoE; m == nil {
+	if l.MoE == nil || l.Beside != nil {
 		r.gated(&b.mlp, l.MLP.Inner, func(n string) Place { return l.mlp(topology.MLP, n) })
-	} else {
+	}
+	if n := l.Beside; n != nil {
+		r.values(&b.beside.postMLP, normAt(l, n.PostMLP), "weight", h)
+		r.values(&b.beside.pre, normAt(l, n.Pre), "weight", h)
+		r.values(&b.beside.post, normAt(l, n.Post), "weight", h)
+	}
+	if m := l.MoE; m != nil {
 		r.matrix(&b.router, router(l), m.Experts, h)
+		if m.OwnNorm {
+			r.values(&b.scale, router(l), "scale", h)
+		}
+		if m.ExpertScale {
+			r.values(&b.expertScale, router(l), "per_expert_scale", m.Experts)
+		}
 		if m.Correction != "" {
 			r.values(&b.correction, router(l), m.Correction, m.Experts)
 		}
@@ -161,6 +177,10 @@ func (rd reader) body(l *Layer) (*body, error) {
 				r.matrix(&b.sharedGate, sharedGate(l), 1, h)
 			}
 		}
+	}
+	b.perLayer = r.perLayer(l)
+	if l.Scalar {
+		r.values(&b.scalar, mixingAt(l, "layer_scalar"), "weight", 1)
 	}
 	return b, r.err
 }

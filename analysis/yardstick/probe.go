@@ -32,7 +32,7 @@ func linears(p *participant) []model.Place {
 	for i := range p.own.Topology.Matrices {
 		r := p.own.Topology.Matrices[i].Role
 		switch r.Kind {
-		case topology.Attention, topology.MLP, topology.Expert, topology.SharedExpert, topology.Router, topology.Head, topology.Embedding:
+		case topology.Attention, topology.MLP, topology.Expert, topology.SharedExpert, topology.Router, topology.Head, topology.Embedding, topology.Mixing:
 			if !r.MTP {
 				out = append(out, model.Place{Kind: r.Kind, Layer: r.Layer, Expert: r.Expert, Projection: r.Projection})
 			}
