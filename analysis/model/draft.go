@@ -30,7 +30,8 @@ type drafting struct {
 // The first draft is made of the main model's state of the last position and the token
 // after it. Each further one is made of the module's own state, as it leaves its
 // layer, before the norm of its head, and of the draft before, at the position after:
-// vLLM chains one module so (v1/spec_decode); transformers drafts as many tokens as
+// vLLM chains one module so (v1/spec_decode); Qwen's module gives its state on after
+// that norm, which is a part of it there. transformers drafts as many tokens as
 // there are modules and no more. States of drafts are forgotten: the module has seen
 // then what the main model says.
 func (m *MTP) Draft(ctx context.Context, list []*Drafting) error {

@@ -135,7 +135,8 @@ func TestDraftsTogether(t *testing.T) {
 	}
 }
 
-// chain drafts with Feed alone: what leaves the layer goes in again.
+// chain drafts with Feed alone: what leaves the layer goes in again, by way of the
+// module's norm where that is what it gives on.
 func chain(t *testing.T, f *fixture, normed []float32, next []int32, k int) (drafts []int32) {
 	var out []float32
 	o := quick()
@@ -151,6 +152,13 @@ func chain(t *testing.T, f *fixture, normed []float32, next []int32, k int) (dra
 		}
 		drafts = append(drafts, argmax(logits[len(logits)-f.spec.Vocab:]))
 		normed, next = out[len(out)-f.spec.Hidden:], drafts[len(drafts)-1:]
+		if l := &f.spec.MTP[0]; l.Module == SharedModule {
+			w, err := f.source().Vector(t.Context(), moduleAt(l, "shared_head.norm"), "weight")
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Norm.apply(o.Set, normed, normed, w)
+		}
 	}
 	return drafts
 }

@@ -94,7 +94,7 @@ func TestWalkIsMTP(t *testing.T) {
 				for p, x := range want.x {
 					sameBits(t, p.String(), g.x[p], x)
 				}
-				if at := mtpExtra(&f.spec.MTP[0], "eh_proj"); len(g.x[at]) != 96*2*f.spec.Hidden {
+				if at := moduleAt(&f.spec.MTP[0], "eh_proj"); len(g.x[at]) != 96*2*f.spec.Hidden {
 					t.Errorf("%d values go into %s", len(g.x[at]), at)
 				}
 				g.checkHead(t, f, w, src, hiddenOf(t, f.spec, f.source(), chunks, quick()))
