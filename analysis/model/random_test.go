@@ -174,7 +174,7 @@ func (s *random) Rows(_ context.Context, p Place, rows []int32, dst []float32) e
 }
 
 func (s *random) Has(p Place, param string) bool {
-	return param == "weight" && p.Kind != topology.Head && p.Projection != "shared_head.head"
+	return param == "weight" && p.Kind != topology.Head && p.Projection != "shared_head.head" && (p.Kind != topology.Embedding || p.Layer < 0)
 }
 
 // llamaSpec is a dense model.
