@@ -8,7 +8,11 @@ import (
 
 // apply writes the gated activation to gate; up may be used up.
 func (f FeedForward) apply(set kernels.Set, gate, up []float32) {
-	switch f.Act {
+	act := f.Act
+	if f.Limit == 0 && (act == SiLUThenClamp || act == ClampThenSiLU) {
+		act = SiLU
+	}
+	switch act {
 	case SiLU:
 		set.SiLU(gate, up)
 	case GELUTanh:

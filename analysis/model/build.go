@@ -23,6 +23,7 @@ var families = map[string]func(*builder) error{
 	"deepseek_v2": buildDeepSeekV2, "deepseek_v3": buildDeepSeekV3, "gemma3": buildGemma3, "gemma3_text": buildGemma3, "gpt_oss": buildGPTOSS,
 	"gemma4": buildGemma4, "gemma4_text": buildGemma4,
 	"qwen3_next": buildQwen3Next, "qwen3_5": buildQwen3Next, "qwen3_5_text": buildQwen3Next, "qwen3_5_moe": buildQwen3Next, "qwen3_5_moe_text": buildQwen3Next,
+	"step3p5": buildStep, "step3p7": buildStep,
 }
 
 // Families lists the model types that have a forward pass.

@@ -31,6 +31,9 @@ func (b *builder) computes(keys ...string) {
 // unsupported refuses keys that change what is computed. null is as if the key
 // was not there.
 func (b *builder) unsupported() {
+	if _, list := b.cfg.Text["rope_theta"].([]any); list && !b.done["rope_theta"] {
+		b.refuse("rope_theta is a list, which is not computed here")
+	}
 	for _, key := range slices.Sorted(maps.Keys(arithmetic)) {
 		if b.done[key] {
 			continue

@@ -15,7 +15,7 @@ var ErrNoMTP = errors.New("the checkpoint stores no multi-token-prediction layer
 //
 //	x = eh_proj [enorm(embedding of token i+1) ; hnorm(h_i)]
 //
-// where h_i is the main model's hidden state after the final norm; then a
+// where h_i is the main model's hidden state after the final norm (before it with Spec.RawMTP); then a
 // decoder layer of its own over the module's own sequence, a norm and a head:
 // logits for token i+2.
 type MTP struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // mtpModels are those of testdata with a multi-token-prediction layer.
-var mtpModels = []string{"glm4_moe_mtp", "deepseek_v3_mtp", "qwen3_next_mtp", "qwen3_5_mtp"}
+var mtpModels = []string{"glm4_moe_mtp", "deepseek_v3_mtp", "qwen3_next_mtp", "qwen3_5_mtp", "step3p7_mtp"}
 
 // TestGoldenMTP compares what the module computes of whole texts with
 // transformers: its layer's output, its experts, its logits.
@@ -64,7 +64,7 @@ func TestGoldenMTP(t *testing.T) {
 					t.Fatal(err)
 				}
 				normed := make([]float32, len(x))
-				d.head.Normed(normed, x)
+				d.Normed(normed, x)
 				got, err := m.Feed(t.Context(), normed[:n*h], text[1:])
 				if err != nil {
 					t.Fatal(err)

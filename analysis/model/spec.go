@@ -18,6 +18,7 @@ type Spec struct {
 	EmbedScale    float32 // what embeddings are multiplied by
 	Tied          bool    // the head is the embedding
 	Streams       int     // residual streams side by side; 0 is one
+	RawMTP        bool    // MTP layers are fed hidden states as they leave the last layer, before the final norm
 	Softcap       float32 // c of logits c·tanh(logits/c); 0: none
 	PerLayer      *PerLayer
 }
@@ -108,7 +109,7 @@ const (
 type FeedForward struct {
 	Inner int
 	Act   Activation
-	Limit float32 // of the activations that clamp
+	Limit float32 // of the activations that clamp; 0: none
 }
 
 // MoE is a layer of routed experts.

@@ -33,6 +33,9 @@ func (b *builder) stated() {
 // theta refuses a base of rotary frequencies that is none.
 func (b *builder) theta(where string, section map[string]any) {
 	v := section["rope_theta"]
+	if _, list := v.([]any); list && where == "" {
+		return // of values a layer: for families that read them, see unsupported
+	}
 	if v == nil {
 		return
 	}

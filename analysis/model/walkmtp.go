@@ -117,13 +117,17 @@ func (w *Walk) entering(rd reader, l *Layer) (func(ctx context.Context, s *scrat
 		return nil, err
 	}
 	var norm []float32
-	if w.mtp.y == nil {
+	if w.mtp.y == nil && !w.spec.RawMTP {
 		if norm, err = rd.finalNorm(); err != nil {
 			return nil, err
 		}
 	}
 	var reading sync.Mutex // rd.src is used from one goroutine at a time
 	r, g, h := w.r, &w.mtp, w.spec.Hidden
+	states := g.y
+	if states == nil {
+		states = w.x
+	}
 	return func(ctx context.Context, s *scratch, t *tile, x []float32) error {
 		s.normed, s.y = grow(s.normed, t.n*h), grow(s.y, t.n*h)
 		next := make([]int32, 0, t.n)
@@ -131,9 +135,9 @@ func (w *Walk) entering(rd reader, l *Layer) (func(ctx context.Context, s *scrat
 			before := s.normed[(q.first-t.first)*h:][:q.n*h]
 			from, token := g.from[t.at+i], g.next[t.at+i]
 			if norm != nil {
-				r.norm(s, w.spec.Norm, before, w.x[from*h:][:q.n*h], norm, q.n)
+				r.norm(s, w.spec.Norm, before, states[from*h:][:q.n*h], norm, q.n)
 			} else {
-				copy(before, g.y[from*h:])
+				copy(before, states[from*h:])
 			}
 			next = append(next, w.tokens[token:][:q.n]...)
 		}

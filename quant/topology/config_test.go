@@ -149,6 +149,7 @@ func TestMoELayers(t *testing.T) {
 		{`"mlp_layer_types":["dense","sparse","hash_moe","dense"]`, ".xx..."},
 		{`"moe_layer_freq":[0,1,1,0,1,1]`, ".xx.xx"},
 		{`"interleave_moe_layer_step":2`, ".x.x.x"},
+		{`"model_type":"step3p5","num_hidden_layers":5`, "...xx."},
 		{`"moe_layer_start_index":1,"moe_layer_end_index":4,"moe_layer_interval":1`, ".xxxx."},
 	}
 	for _, tt := range tests {

@@ -110,7 +110,7 @@ func (r *reader) moeOfFamily() {
 	case "gemma4", "gemma4_unified":
 		p.stated, _ = r.obj["enable_moe_block"].(bool)
 	case "step3p5":
-		p.stated, p.first = true, 3
+		p.stated, p.first, p.last = true, 3, r.cfg.Layers-1 // MTP layers have none
 	}
 }
 

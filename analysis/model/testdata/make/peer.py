@@ -17,8 +17,8 @@ TOKENS = (2, 40)
 torch.set_num_threads(1)
 
 
-def fill(model, seed, zero_centred=False):
-    """Weights that make attention and routers choose: norms near 1 (or 1 + w near 1)."""
+def fill(model, seed, zero_centred=False, quiet=1):
+    """Weights that make attention and routers choose: norms near 1 (or 1 + w near 1), what is added to the stream times quiet."""
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in list(model.named_parameters()) + [(n, b) for n, b in model.named_buffers() if "correction_bias" in n]:
@@ -33,6 +33,8 @@ def fill(model, seed, zero_centred=False):
                 x = 0.1 * x
             else:
                 x = x * 1.6 * p.shape[-1] ** -0.5
+            if "o_proj" in name or "down_proj" in name:
+                x = x * quiet
             p.copy_(x.to(torch.bfloat16))
 
 
