@@ -2,8 +2,11 @@ package align
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"quantscope/quant/layout"
 )
 
 // What llama.cpp's converter made of models of the newest families is the same model:
@@ -53,5 +56,30 @@ func TestFamiliesOfGGUF(t *testing.T) {
 				t.Errorf("only in the file: %v; %v", r.OnlyCandidate, r.Findings)
 			}
 		})
+	}
+}
+
+// Channels of a convolution are read from any one on, on both sides.
+func TestChannelsOfGGUF(t *testing.T) {
+	var rows [2][]float32
+	for i, path := range []string{filepath.Join("..", "model", "testdata", "qwen3_5"), filepath.Join("..", "..", "quant", "gguf", "testdata", "families", "qwen3_5.gguf")} {
+		s, err := Open(t.Context(), path, layout.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := slices.IndexFunc(s.Tensors, func(x Tensor) bool { return strings.HasSuffix(x.Name, "layers.1.linear_attn.conv1d.weight") })
+		if k < 0 || s.Tensors[k].Rows != 128 || s.Tensors[k].Cols != 4 {
+			t.Fatalf("%s: %d", path, k)
+		}
+		rows[i] = make([]float32, 8)
+		if err := s.Tensors[k].rows.read(t.Context(), &scratch{}, 90, rows[i]); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(rows[0], rows[1]) {
+		t.Errorf("%v in the checkpoint and %v in the file", rows[0], rows[1])
 	}
 }

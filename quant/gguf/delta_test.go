@@ -48,13 +48,16 @@ func TestValueHeadsInTurns(t *testing.T) {
 // deltaFixture is a Qwen3.5 of one layer with linear attention: hidden 32, 2 key heads
 // with 3 value heads each, of 128 channels, 4 taps; matrices in Q8_0, but the output
 // projection, whose blocks hold two heads, in Q4_K.
-func deltaFixture() *fixture {
+func deltaFixture() *fixture { return deltaFixtureOf(128, kernels.GGUFQ4_K) }
+
+// deltaFixtureOf has heads of another width and another output projection.
+func deltaFixtureOf(dim int, out kernels.GGUFType) *fixture {
 	rng := rand.New(rand.NewPCG(11, 5))
 	x := &fixture{keys: map[string]any{
 		"general.architecture": "qwen35", "qwen35.block_count": uint32(1), "qwen35.context_length": uint32(64), "qwen35.embedding_length": uint32(32), "qwen35.feed_forward_length": uint32(32),
 		"qwen35.attention.head_count": uint32(2), "qwen35.attention.head_count_kv": uint32(1), "qwen35.attention.key_length": uint32(16), "qwen35.attention.value_length": uint32(16),
 		"qwen35.attention.layer_norm_rms_epsilon": float32(1e-6), "qwen35.rope.dimension_count": uint32(8), "qwen35.rope.dimension_sections": []int32{2, 1, 1, 0},
-		"qwen35.ssm.conv_kernel": uint32(4), "qwen35.ssm.state_size": uint32(128), "qwen35.ssm.group_count": uint32(2), "qwen35.ssm.time_step_rank": uint32(6), "qwen35.ssm.inner_size": uint32(768),
+		"qwen35.ssm.conv_kernel": uint32(4), "qwen35.ssm.state_size": uint32(dim), "qwen35.ssm.group_count": uint32(2), "qwen35.ssm.time_step_rank": uint32(6), "qwen35.ssm.inner_size": uint32(6 * dim),
 	}}
 	f32, q8 := kernels.GGUFF32, kernels.GGUFQ8_0
 	x.add(rng, "token_embd.weight", q8, 8, 32).add(rng, "output_norm.weight", f32, 32)
@@ -63,9 +66,9 @@ func deltaFixture() *fixture {
 		kind  kernels.GGUFType
 		shape []int
 	}{
-		{"attn_norm.weight", f32, []int{32}}, {"post_attention_norm.weight", f32, []int{32}}, {"ssm_norm.weight", f32, []int{128}}, {"ssm_a", f32, []int{6}}, {"ssm_dt.bias", f32, []int{6}},
-		{"ssm_alpha.weight", q8, []int{6, 32}}, {"ssm_beta.weight", q8, []int{6, 32}}, {"attn_qkv.weight", q8, []int{1280, 32}}, {"attn_gate.weight", q8, []int{768, 32}},
-		{"ssm_conv1d.weight", f32, []int{1280, 4}}, {"ssm_out.weight", kernels.GGUFQ4_K, []int{32, 768}},
+		{"attn_norm.weight", f32, []int{32}}, {"post_attention_norm.weight", f32, []int{32}}, {"ssm_norm.weight", f32, []int{dim}}, {"ssm_a", f32, []int{6}}, {"ssm_dt.bias", f32, []int{6}},
+		{"ssm_alpha.weight", q8, []int{6, 32}}, {"ssm_beta.weight", q8, []int{6, 32}}, {"attn_qkv.weight", q8, []int{10 * dim, 32}}, {"attn_gate.weight", q8, []int{6 * dim, 32}},
+		{"ssm_conv1d.weight", f32, []int{10 * dim, 4}}, {"ssm_out.weight", out, []int{32, 6 * dim}},
 		{"ffn_gate.weight", q8, []int{32, 32}}, {"ffn_up.weight", q8, []int{32, 32}}, {"ffn_down.weight", q8, []int{32, 32}},
 	} {
 		x.add(rng, "blk.0."+s.name, s.kind, s.shape...)
@@ -80,9 +83,16 @@ func deltaFixture() *fixture {
 	return x
 }
 
-// Quantized value heads come back to their places, rows, columns and values.
+// Quantized value heads come back to their places, rows, columns and values, also where
+// a head begins within a block and ends in the next.
 func TestValueHeadsOfAQuantizedFile(t *testing.T) {
-	m, err := deltaFixture().model(t)
+	valueHeads(t, 128, deltaFixture())
+	valueHeads(t, 48, deltaFixtureOf(48, kernels.GGUFQ8_0))
+}
+
+func valueHeads(t *testing.T, dim int, x *fixture) {
+	t.Helper()
+	m, err := x.model(t)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,18 +108,18 @@ func TestValueHeadsOfAQuantizedFile(t *testing.T) {
 		module := strings.TrimPrefix(m.Stored(w), "blk.0.")
 		switch module {
 		case "attn_qkv.weight":
-			got = append(slices.Clone(got[:512*32]), turns(got[512*32:], 2, 3, 128*32)...)
+			got = append(slices.Clone(got[:4*dim*32]), turns(got[4*dim*32:], 2, 3, dim*32)...)
 		case "ssm_conv1d.weight":
-			got = append(slices.Clone(got[:512*4]), turns(got[512*4:], 2, 3, 128*4)...)
+			got = append(slices.Clone(got[:4*dim*4]), turns(got[4*dim*4:], 2, 3, dim*4)...)
 		case "attn_gate.weight":
-			got = turns(got, 2, 3, 128*32)
+			got = turns(got, 2, 3, dim*32)
 		case "ssm_alpha.weight", "ssm_beta.weight":
 			got = turns(got, 2, 3, 32)
 		case "ssm_dt.bias":
 			got = turns(got, 2, 3, 1)
 		case "ssm_out.weight":
 			for r := range 32 {
-				copy(got[r*768:], turns(slices.Clone(got[r*768:][:768]), 2, 3, 128))
+				copy(got[r*6*dim:], turns(slices.Clone(got[r*6*dim:][:6*dim]), 2, 3, dim))
 			}
 		case "ssm_a":
 			continue // TestFamiliesByRole has its values

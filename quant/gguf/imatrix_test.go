@@ -321,7 +321,7 @@ func TestLinearNames(t *testing.T) {
 			t.Errorf("%q is %+v", name, r)
 		}
 	}
-	for _, r := range []topology.Role{{Kind: topology.Norm, Layer: 0}, {Kind: topology.Attention, Layer: -1, Projection: "q"}, {Kind: topology.Attention, Layer: 0, Projection: "qkv"}, {Kind: topology.Embedding, Layer: -1}} {
+	for _, r := range []topology.Role{{Kind: topology.Norm, Layer: 0}, {Kind: topology.Attention, Layer: -1, Projection: "q"}, {Kind: topology.Attention, Layer: 0, Projection: "qkv_a"}, {Kind: topology.Embedding, Layer: -1}} {
 		if name, _, ok := LinearName(r); ok {
 			t.Errorf("%+v is %s", r, name)
 		}
