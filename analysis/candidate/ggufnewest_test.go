@@ -17,7 +17,8 @@ var newestGGUF = []struct {
 	name, effective, order string
 	near                   float64
 }{
-	{"deepseek_v2", "bf16, f32", "", 0}, {"qwen3_next", "bf16, f32", "qkvz-order", 2e-5}, {"qwen3_5", "bf16", "value-head-order", 2e-5}, {"qwen3_5_moe", "bf16, f32", "value-head-order", 2e-5},
+	{"deepseek_v2", "bf16, f32", "", 0}, {"step3p7", "bf16, f32", "", 0},
+	{"qwen3_next", "bf16, f32", "qkvz-order", 2e-5}, {"qwen3_5", "bf16", "value-head-order", 2e-5}, {"qwen3_5_moe", "bf16, f32", "value-head-order", 2e-5},
 }
 
 // GGUF files of the newest families go through the pass of the checkpoints that they
@@ -64,30 +65,32 @@ func TestGGUFOfTheNewestFamilies(t *testing.T) {
 	}
 }
 
-// The MTP layer of Qwen's files drafts: its parts, which checkpoints keep outside any
-// layer, are found.
-func TestGGUFHasQwensMTPLayer(t *testing.T) {
-	c, err := Open(context.Background(), filepath.Join("..", "..", "quant", "gguf", "testdata", "families", "qwen3_5_mtp.gguf"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	src, err := c.Source()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mtp, err := model.NewMTP(context.Background(), c.Arch, src, model.Options{Set: kernels.Best(), Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	normed, _ := expectedTensor(t, "qwen3_5", "final_norm")
-	got, err := mtp.Feed(context.Background(), normed[:4*c.Arch.Hidden], []int32{5, 6, 7, 8})
-	if err != nil || len(got) != 4*c.Arch.Vocab {
-		t.Fatalf("%d logits, %v", len(got), err)
-	}
-	for i, x := range got {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			t.Fatalf("logit %d is %g", i, x)
+// MTP layers of the newest families' files draft: their parts, which Qwen's checkpoints
+// keep outside any layer and Step's below one more name, are found.
+func TestGGUFHasMTPLayers(t *testing.T) {
+	for _, name := range []string{"qwen3_5", "step3p7"} {
+		c, err := Open(context.Background(), filepath.Join("..", "..", "quant", "gguf", "testdata", "families", name+"_mtp.gguf"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		src, err := c.Source()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mtp, err := model.NewMTP(context.Background(), c.Arch, src, model.Options{Set: kernels.Best(), Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		states, _ := expectedTensor(t, name, "final_norm")
+		got, err := mtp.Feed(context.Background(), states[:4*c.Arch.Hidden], []int32{5, 6, 7, 8})
+		if err != nil || len(got) != 4*c.Arch.Vocab {
+			t.Fatalf("%s: %d logits, %v", name, len(got), err)
+		}
+		for i, x := range got {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				t.Fatalf("%s: logit %d is %g", name, i, x)
+			}
 		}
 	}
 }
