@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 
@@ -27,7 +26,7 @@ func buildStep(b *builder) error {
 			l.MoE = &MoE{
 				FeedForward: FeedForward{Inner: b.cfg.MoEIntermediate, Act: SiLUThenClamp, Limit: b.limit("swiglu_limits", i)},
 				Experts:     b.cfg.Experts, TopK: b.cfg.TopK, Scores: SigmoidScores, Correction: bias, Groups: 1, TopGroups: 1, Normalize: true,
-				Scaling: float32(b.real("moe_router_scaling_factor", 1)), Shared: b.count("share_expert_dim", "share_expert_dims"), SharedLimit: shared,
+				Scaling: float32(b.real("moe_router_scaling_factor", 1)), Shared: b.whole("share_expert_dim", b.whole("share_expert_dims", 0)), SharedLimit: shared,
 			}
 		}
 		return l
@@ -115,7 +114,7 @@ func (b *builder) stepAttention(i int) Attention {
 		a.Gate = HeadGate
 	}
 	if t == slidingAttention {
-		if a.Window = b.count("sliding_window"); a.Window == 0 {
+		if a.Window = b.whole("sliding_window", 0); a.Window == 0 {
 			b.refuse("layer %d has a sliding window and config.json gives no sliding_window", i)
 		}
 	}
@@ -196,20 +195,4 @@ func (b *builder) limit(key string, layer int) float32 {
 		b.refuse("%s: %g in layer %d", key, l, layer)
 	}
 	return float32(l)
-}
-
-// count is the first of keys that is there, a whole number that is not negative; 0 where none is.
-func (b *builder) count(keys ...string) int {
-	for _, key := range keys {
-		if b.cfg.Text[key] == nil {
-			continue
-		}
-		n := b.real(key, 0)
-		if n < 0 || n > math.MaxInt32 || n != math.Trunc(n) {
-			b.refuse("%s is %s", key, fmt.Sprint(b.cfg.Text[key]))
-			return 0
-		}
-		return int(n)
-	}
-	return 0
 }
