@@ -33,7 +33,7 @@ var goldenModels = []goldenModel{
 	{name: "qwen3_moe", weights: 1e-5}, {name: "mixtral", weights: 1e-5},
 	{name: "glm4_moe", weights: 1e-5}, {name: "glm4_moe_group2", weights: 1e-5}, {name: "glm4_moe_mtp", weights: 3e-5},
 	{name: "gemma3_text"},
-	{name: "gemma4_moe", weights: 1e-5}, {name: "gemma4_ple"},
+	{name: "gemma4_moe", weights: 1e-5}, {name: "gemma4_ple"}, {name: "gemma4_both", weights: 1e-5}, {name: "gemma4_unsaid"},
 	{name: "gpt_oss", weights: 1e-5},
 	{name: "step3p7", weights: 3e-5, bare: true}, {name: "step3p7_mtp", weights: 3e-5, bare: true},
 	{name: "deepseek_v2", weights: 3e-5}, {name: "deepseek_v2_lora", weights: 3e-5}, {name: "deepseek_v3", weights: 1e-5}, {name: "deepseek_v3_mtp", weights: 3e-5},

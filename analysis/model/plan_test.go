@@ -18,7 +18,7 @@ import (
 
 // bytes are those that a run keeps for itself.
 func (r *run) bytes() int64 {
-	n := cap(r.normed) + cap(r.out) + cap(r.wave) + cap(r.logits) + cap(r.chosen) + cap(r.weights) + 2*cap(r.squares) + 12*cap(r.choices)
+	n := cap(r.normed) + cap(r.besideOf) + cap(r.out) + cap(r.wave) + cap(r.logits) + cap(r.chosen) + cap(r.weights) + 2*cap(r.squares) + 12*cap(r.choices)
 	for _, s := range r.scratch {
 		for _, b := range [][]float32{s.normed, s.q, s.k, s.v, s.mixed, s.y, s.gate, s.up, s.x, s.low, s.both, s.rope, s.wide, s.rows, s.open} {
 			n += cap(b)
@@ -47,6 +47,7 @@ func TestPlanKept(t *testing.T) {
 		{"experts", moeSpec(5, 256, 4, 2, 32, 256, 96, 2, 100), 64, 15 << 20, 9.5},
 		{"dense", llamaSpec(8, 512, 8, 2, 64, 1024, 100), 64, 26 << 20, 1},
 		{"wide", llamaSpec(1, 64, 2, 2, 32, 16384, 100), 256, 96 << 20, 0},
+		{"lending", lendingSpec(12, 128, 4, 4, 64, 192, 100, 64), 128, 24 << 20, 0},
 	} {
 		for _, parties := range []int{1, 3} {
 			w := Workload{Chunk: c.chunk, Parties: parties, Threads: 2}
@@ -100,8 +101,11 @@ func usedBy(t *testing.T, spec *Spec, b Budget, w Workload, n int) int64 {
 		t.Fatal(err)
 	}
 	used := pass.run.bytes()
-	for _, x := range pass.x {
+	for _, x := range append(pass.x, pass.layers...) {
 		used += 4 * int64(cap(x))
+	}
+	for _, l := range pass.lendings {
+		used += 4 * int64(cap(l.k)+cap(l.v))
 	}
 	for _, s := range all {
 		used += s.shared.peak.Load()

@@ -204,6 +204,25 @@ func moeSpec(layers, hidden, heads, kvHeads, dim, inner, experts, topK, vocab in
 	return s
 }
 
+// lendingSpec is llamaSpec with experts beside the MLP, embeddings of the layers' own and
+// keys and values that the last two layers borrow of the two before them.
+func lendingSpec(layers, hidden, heads, kvHeads, dim, inner, vocab, own int) *Spec {
+	s := llamaSpec(layers, hidden, heads, kvHeads, dim, inner, vocab)
+	s.PerLayer = &PerLayer{Dim: own, Vocab: vocab, Act: GELUTanh}
+	for i := range s.Layers {
+		l := &s.Layers[i]
+		l.Beside, l.Scalar = &Beside{"post_feedforward_layernorm_1", "pre_feedforward_layernorm_2", "post_feedforward_layernorm_2"}, true
+		l.MoE = &MoE{FeedForward: FeedForward{Inner: inner / 2}, Experts: 6, TopK: 2, Groups: 1, TopGroups: 1, Normalize: true, Scaling: 1, OwnNorm: true, ExpertScale: true}
+		switch a := &l.Attn; {
+		case i >= layers-2:
+			a.Borrows, a.Lender = true, i-2
+		case i >= layers-4:
+			a.LendsTo = i + 2
+		}
+	}
+	return s
+}
+
 // smolLM2 has the shape of SmolLM2-135M.
 func smolLM2() *Spec { return llamaSpec(30, 576, 9, 3, 64, 1536, 49152) }
 

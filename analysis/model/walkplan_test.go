@@ -21,6 +21,7 @@ func TestWalkNeedsKept(t *testing.T) {
 		{"many rows", llamaSpec(3, 64, 2, 2, 32, 128, 100), []int{512, 512, 512, 512, 512, 512, 512, 512}, WalkOptions{Threads: 2}},
 		{"one thread", llamaSpec(3, 64, 2, 2, 32, 128, 100), []int{512, 512, 512, 512, 512}, WalkOptions{Threads: 1}},
 		{"wide", llamaSpec(1, 64, 2, 2, 32, 16384, 100), []int{256, 256}, WalkOptions{Threads: 2}},
+		{"lending", lendingSpec(5, 128, 4, 4, 64, 192, 100, 64), []int{128, 128, 40}, WalkOptions{Threads: 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Set = kernels.Best()
@@ -46,7 +47,13 @@ func TestWalkNeedsKept(t *testing.T) {
 			if most := need.Weights + need.Experts; weights > most {
 				t.Errorf("%d bytes of weights, of %d said", weights, most)
 			}
-			rest := w.r.bytes() + 4*int64(cap(w.x)+cap(w.mtp.y)+cap(w.tokens))
+			rest := w.r.bytes() + 4*int64(cap(w.x)+cap(w.mtp.y)+cap(w.tokens)+cap(w.layers))
+			for _, l := range w.spare {
+				rest += 4 * int64(cap(l.k)+cap(l.v))
+			}
+			if c.spec.PerLayer != nil {
+				rest += 4 * int64(cap(w.x)) // a look's copy
+			}
 			if most := need.States + need.Work; rest > most || float64(rest) < 0.3*float64(most-int64(c.o.Threads)*workBytes) {
 				t.Errorf("%d bytes beside weights, of %d said", rest, most)
 			}
