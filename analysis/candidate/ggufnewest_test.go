@@ -17,7 +17,7 @@ var newestGGUF = []struct {
 	name, effective, order string
 	near                   float64
 }{
-	{"deepseek_v2", "bf16, f32", "", 0}, {"step3p7", "bf16, f32", "", 0},
+	{"deepseek_v2", "bf16, f32", "", 0}, {"step3p7", "bf16, f32", "", 0}, {"gemma4_moe", "bf16, f32", "", 0}, {"gemma4_ple", "bf16", "", 0},
 	{"qwen3_next", "bf16, f32", "qkvz-order", 2e-5}, {"qwen3_5", "bf16", "value-head-order", 2e-5}, {"qwen3_5_moe", "bf16, f32", "value-head-order", 2e-5},
 }
 
