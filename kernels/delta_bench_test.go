@@ -106,16 +106,20 @@ func cpuSeconds(b *testing.B, run func() error) float64 {
 
 // BenchmarkDelta takes 4,096 tokens through a layer of 16 key and 32 value heads
 // of 128, on one core. Attention has as many query heads, two to a key, and the
-// same tokens; the recurrent form goes over 256 of them. GEMM is 2048³.
+// same tokens (256 where the benchmark is only to run); the recurrent form goes over
+// 256 of them. GEMM is 2048³.
 // Ratios are of processor time within the run.
 func BenchmarkDelta(b *testing.B) {
-	const n = 4096
+	n := 4096
+	if testing.Short() {
+		n = 256
+	}
 	in := randomDelta(rand.New(rand.NewPCG(11, 9)), deltaWide, n)
 	out := make([]float32, len(in.v))
 	few := in.part(0, 256)
 	x, y, c := gaussian(b, 2048, 2048, 1), gaussian(b, 2048, 2048, 2), gaussian(b, 2048, 2048, 3)
 	for _, s := range asmSets() {
-		b.Run(fmt.Sprintf("%s/4096x16x32x128", s.Name), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%s/%dx16x32x128", s.Name, n), func(b *testing.B) {
 			run := func(in deltaInput, out []float32) error {
 				return s.Delta(in.shape, in.q, in.k, in.v, in.g, in.beta, in.n, nil, out, 1)
 			}

@@ -266,6 +266,13 @@ func TestDeltaCut(t *testing.T) {
 			}
 			sameAs(t, fmt.Sprintf("after %d of %d tokens", got, n), in.part(got, got+60).run(t, Best(), &st, 1), want[got*row:(got+60)*row])
 		}
+		// Back in the chunk before, what was before that is not known any more.
+		if start := n / deltaChunk * deltaChunk; start > deltaChunk {
+			st := full.Copy(start - 1)
+			if got := st.Cut(start - deltaChunk - 1); got != 0 || st.Len() != 0 {
+				t.Fatalf("of %d tokens, cut to %d and then to %d: kept %d", n, start-1, start-deltaChunk-1, got)
+			}
+		}
 		if c := full.Copy(n - 65); n == 200 && c.Len() != 135 || full.Len() != n {
 			t.Fatalf("a copy of %d tokens is of %d", n-65, c.Len())
 		}
