@@ -327,6 +327,41 @@ func TestDeltaNotFinite(t *testing.T) {
 	}
 }
 
+// A decay of nothing left is the same whatever it is called, and what follows it is
+// not blurred by it: from −1000 down all are one.
+func TestDeltaForgets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 6))
+	in := randomDelta(rng, DeltaShape{1, 1, 16, 16}, 80)
+	var want []float32
+	for _, g := range []float32{-1000, -1001, -math.MaxFloat32, float32(math.Inf(-1))} {
+		in.g[20] = g
+		got := in.run(t, Best(), nil, 1)
+		if want == nil {
+			want = got
+			after, _, _ := recurrent[float64](in.part(20, 80)) // as a text of its own
+			for i, x := range got[20*16:] {
+				if math.Abs(float64(x)-after[i]) > 1e-6 {
+					t.Fatalf("value %d behind the decay is %v, want %v", i, x, after[i])
+				}
+			}
+		}
+		sameAs(t, fmt.Sprint(g), got, want)
+	}
+}
+
+// Memory that is used again is of the layer that uses it.
+func TestDeltaUsesMemoryAgain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 7))
+	for _, s := range Available() {
+		w := s.gemm.tileCols
+		for _, shape := range []DeltaShape{{1, 1, 4, 2 * w}, {1, 2, 4, w}, {1, 1, 4, 2 * w}, {1, 2, 4, w}} { // as many values each
+			in := randomDelta(rng, shape, 70)
+			var st DeltaState // has memory of its own
+			sameAs(t, fmt.Sprint(s.Name, shape), in.run(t, s, nil, 1), in.run(t, s, &st, 1))
+		}
+	}
+}
+
 func TestDeltaRefuses(t *testing.T) {
 	in := randomDelta(rand.New(rand.NewPCG(11, 5)), DeltaShape{1, 2, 4, 4}, 3)
 	out := make([]float32, 24)
