@@ -234,3 +234,25 @@ func TestEmbeds(t *testing.T) {
 		}
 	}
 }
+
+// TestAlongIsPlanned: what goes along with hidden states is counted in plans of a pass
+// and of a walk, for each row and party.
+func TestAlongIsPlanned(t *testing.T) {
+	spec := lendingSpec(5, 128, 4, 4, 64, 192, 100, 64)
+	const along = 4*(2*4*128) + 4*5*64 // two layers lend 4 heads of 64+64; 64 values for each of 5 layers
+	plain := *spec
+	plain.PerLayer, plain.Layers = nil, slices.Clone(spec.Layers)
+	for i := range plain.Layers {
+		plain.Layers[i].Attn.LendsTo = 0
+	}
+	w := Workload{Chunk: 10, Parties: 3, Threads: 1, Bits: 16}
+	_, with := spec.needs(w, 1)
+	if _, without := plain.needs(w, 1); with-without != 3*along {
+		t.Errorf("a row of a pass takes %d bytes more, want %d", with-without, 3*along)
+	}
+	o := WalkOptions{Threads: 1}
+	const look = 4 * 128 // a copy of the hidden states
+	if more := WalkNeeds(spec, 100, 10, 16, o).States - WalkNeeds(&plain, 100, 10, 16, o).States; more != 100*(along+look) {
+		t.Errorf("a walk over 100 rows takes %d bytes more, want %d", more, 100*(along+look))
+	}
+}
