@@ -1,14 +1,20 @@
 package model
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"quantscope/quant/checkpoint"
 )
 
 // TestLentParties: sources that part at the layer that lends keys and values, at one
@@ -255,4 +261,44 @@ func TestAlongIsPlanned(t *testing.T) {
 	if more := WalkNeeds(spec, 100, 10, 16, o).States - WalkNeeds(&plain, 100, 10, 16, o).States; more != 100*(along+look) {
 		t.Errorf("a walk over 100 rows takes %d bytes more, want %d", more, 100*(along+look))
 	}
+}
+
+// TestGemma4Wrapped: under the names of the multimodal release, with towers beside it
+// and keys and values stored for layers that borrow, a model has the same hidden states.
+func TestGemma4Wrapped(t *testing.T) {
+	f, dir := opened(t, "gemma4_ple"), t.TempDir()
+	var specs []checkpoint.Spec
+	var data [][]byte
+	add := func(name string, dtype checkpoint.DType, shape []int64, raw []byte) {
+		specs, data = append(specs, checkpoint.Spec{Name: name, DType: dtype, Shape: shape}), append(data, raw)
+	}
+	for i := range f.ck.Tensors {
+		x := &f.ck.Tensors[i]
+		raw := make([]byte, x.Size)
+		must(t, f.ck.ReadAt(t.Context(), x, 0, raw))
+		name := strings.Replace(x.Name, "model.", "model.language_model.", 1)
+		add(name, x.DType, x.Shape, raw)
+		if at := strings.Index(name, "layers.0.self_attn.k_"); at > 0 { // of no use to layer 2
+			add(name[:at]+"layers.2"+name[at+len("layers.0"):], x.DType, x.Shape, bytes.Repeat([]byte{0xff}, len(raw)))
+		}
+	}
+	for _, name := range []string{"model.vision_tower.encoder.layers.0.self_attn.q_proj.linear.weight", "model.audio_tower.layers.0.feed_forward1.ffw_layer_1.linear.weight", "model.embed_vision.embedding_projection.weight"} {
+		add(name, checkpoint.BF16, []int64{2, 2}, bytes.Repeat([]byte{0xff}, 8))
+	}
+	w, err := checkpoint.NewWriter(filepath.Join(dir, "model.safetensors"), specs, nil)
+	must(t, err)
+	for _, raw := range data {
+		_, err := w.Write(raw)
+		must(t, err)
+	}
+	must(t, w.Commit())
+	config := fmt.Sprintf(`{"architectures":["Gemma4ForConditionalGeneration"],"model_type":"gemma4","vision_config":{"model_type":"gemma4_vision"},"text_config":%s}`, f.ck.ConfigJSON())
+	must(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600))
+	ck, err := checkpoint.Open(dir)
+	wrapped := fixtureOf(t, ck, err)
+	if !reflect.DeepEqual(wrapped.spec, f.spec) {
+		t.Errorf("%+v, want %+v", wrapped.spec, f.spec)
+	}
+	text := texts(f.spec, 3, 40)
+	sameBits(t, "hidden states", hiddenOf(t, wrapped.spec, wrapped.source(), text, quick()), hiddenOf(t, f.spec, f.source(), text, quick()))
 }
