@@ -168,7 +168,7 @@ func (h *open) logits(ctx context.Context, party, buffer int, places []place, hi
 			defer p.src.Release()
 		}
 	}
-	width := p.spec.Hidden
+	width := p.spec.Width()
 	h.x = h.x[:0]
 	for _, at := range places {
 		h.x = append(h.x, hidden[at.row*width:][:width]...)

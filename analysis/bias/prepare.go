@@ -68,7 +68,7 @@ func NewSetup(ref *candidate.Candidate, candidates []*candidate.Candidate, corpo
 // sameLayers is an error where a candidate's layers are others than the reference's.
 func sameLayers(ref, c *candidate.Candidate) error {
 	a, b := ref.Arch, c.Arch
-	if a == b || a.Hidden == b.Hidden && a.EmbedScale == b.EmbedScale && reflect.DeepEqual(a.Layers, b.Layers) {
+	if a == b || a.Hidden == b.Hidden && a.Width() == b.Width() && a.EmbedScale == b.EmbedScale && reflect.DeepEqual(a.Hyper, b.Hyper) && reflect.DeepEqual(a.Layers, b.Layers) {
 		return nil
 	}
 	return fmt.Errorf("%s and %s: %w: %d of %d channels against %d of %d", ref.Label, c.Label, ErrShape, len(a.Layers), a.Hidden, len(b.Layers), b.Hidden)

@@ -188,7 +188,7 @@ func (r *running) plan() error {
 		r.mem = defaultMem
 	}
 	// Every candidate has sums of every part of every layer, by draw.
-	held := 8 * int64(spec.Hidden) * (draws + 1) * int64(len(r.parties)-1) * int64(2+3*len(spec.Layers))
+	held := 8 * int64(spec.Width()*(1+len(spec.Layers))+2*spec.Hidden*len(spec.Layers)) * (draws + 1) * int64(len(r.parties)-1)
 	var err error
 	r.budget, err = model.Plan(spec, w, (r.mem-held)/ofShares*passShare)
 	var small *model.MemoryError
@@ -217,7 +217,7 @@ func (r *running) plan() error {
 	for c := range n {
 		r.scores[c] = newScore(r.corpora)
 		for l := range len(spec.Layers) + 1 {
-			parts := []*flow{nil, nil, newFlow(spec.Hidden)}
+			parts := []*flow{nil, nil, newFlow(spec.Width())} // of several streams, all channels of all of them
 			if l > 0 {
 				parts[0], parts[1] = newFlow(spec.Hidden), newFlow(spec.Hidden)
 			}

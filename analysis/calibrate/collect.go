@@ -23,6 +23,9 @@ type Want struct {
 	Tensor  string // that reads it, for errors
 }
 
+// rows is how many a token has.
+func (w *Want) rows() int { return max(w.times, 1) }
+
 // bytes are those of its moments.
 func (w *Want) bytes() int64 {
 	n := int64(w.N)

@@ -64,7 +64,7 @@ func (c *Collector) gather(wants []Want, at model.Positions) *gathering {
 	var squares int64
 	for i := range wants {
 		w := &wants[i]
-		m := &measured{Moments: &Moments{At: w.At, N: w.N, Sum2: make([]float64, w.N)}, want: w, expect: rows}
+		m := &measured{Moments: &Moments{At: w.At, N: w.N, Sum2: make([]float64, w.N)}, want: w, expect: rows * w.rows()}
 		if w.At.Kind == topology.Expert && w.At.Expert >= 0 {
 			m.expect = -1
 		}
@@ -162,7 +162,7 @@ func (b batching) of(wants []Want, rows int) int64 {
 		if !w.Hessian {
 			continue
 		}
-		if batch := 4 * int64(b.size(rows, w.N)); w.At.Kind == topology.Expert && w.At.Expert >= 0 {
+		if batch := 4 * int64(b.size(rows*w.rows(), w.N)); w.At.Kind == topology.Expert && w.At.Expert >= 0 {
 			experts, largest = experts+batch, max(largest, batch)
 		} else {
 			whole += batch
@@ -264,7 +264,7 @@ func (g *gathering) squares(m *measured, x []float32, threads int) {
 		return
 	}
 	at := slices.IndexFunc(x, func(v float32) bool { return v-v != 0 })
-	row := m.summed + at/m.N
+	row := (m.summed + at/m.N) / m.want.rows()
 	if m.row != nil {
 		row = int(m.row[row])
 	}

@@ -66,12 +66,12 @@ func readersOf(s *model.Spec, l *model.Layer) map[model.Place][]string {
 		}
 	}
 	for _, t := range l.Tensors(s) {
-		if t.Rows > 0 && !t.Table {
+		if t.Linear() {
 			add(t.At, t.Input)
 		}
 	}
 	if l.MTP {
-		head := model.Place{Kind: topology.MTPExtra, Layer: l.Index, Expert: -1, Projection: "shared_head.head"}
+		head := l.OwnHead()
 		add(head, head)
 	}
 	return out

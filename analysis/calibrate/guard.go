@@ -136,7 +136,7 @@ func (g *guards) layer(l *model.Layer) error {
 			g.lack[l.Index] = append(g.lack[l.Index], n)
 		}
 	}
-	if head := sharedHead(l); l.MTP && g.src.Has(head, "weight") {
+	if head := l.OwnHead(); l.MTP && g.src.Has(head, "weight") {
 		reads[head] = true
 	}
 	g.layers[l.Index], g.reads[l.Index], g.brk[l.Index] = l, reads, g.broken
@@ -149,10 +149,6 @@ func (g *guards) layer(l *model.Layer) error {
 		g.broken = fmt.Sprintf("what goes into it comes out of %s, whose %s of %s is not there", unitOf(l), lack[0].Param, lack[0].At)
 	}
 	return nil
-}
-
-func sharedHead(l *model.Layer) model.Place {
-	return model.Place{Kind: topology.MTPExtra, Layer: l.Index, Expert: -1, Projection: "shared_head.head"}
 }
 
 func placeOf(r topology.Role) model.Place {

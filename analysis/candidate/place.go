@@ -74,7 +74,7 @@ func Compatible(a, b *Candidate) error {
 	for _, s := range []struct {
 		what string
 		x, y int
-	}{{"hidden size", x.Hidden, y.Hidden}, {"layers", len(x.Layers), len(y.Layers)}, {"vocabulary", x.Vocab, y.Vocab}} {
+	}{{"hidden size", x.Hidden, y.Hidden}, {"residual streams", max(x.Streams, 1), max(y.Streams, 1)}, {"layers", len(x.Layers), len(y.Layers)}, {"vocabulary", x.Vocab, y.Vocab}} {
 		if s.x != s.y {
 			return fmt.Errorf("candidate: %s and %s differ: %s is %d and %d", a.Label, b.Label, s.what, s.x, s.y)
 		}

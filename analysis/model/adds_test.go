@@ -49,6 +49,14 @@ func TestAddsMakeTheStream(t *testing.T) {
 				o.Layer = func(_, _ int, x []float32) { stream = append(stream, slices.Clone(x)) }
 				sameBits(t, "hidden states", hiddenOf(t, f.spec, f.source(), chunks, o), plain)
 				for i := range f.spec.Layers {
+					if f.spec.Hyper != nil {
+						x := stream[i]
+						for p, y := range got.y[i][:2] {
+							x = streamsAfter(t, f, Part(p), i, x, y)
+						}
+						within(t, fmt.Sprintf("layer %d", i), x, stream[i+1], 1e-5)
+						continue
+					}
 					x := slices.Clone(stream[i])
 					for _, y := range got.y[i] {
 						for k, v := range y {

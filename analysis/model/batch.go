@@ -121,12 +121,12 @@ const fewWidth = 512
 // Logits are those of n rows of hidden states, n×Vocab, in dst where it is long enough.
 func (b *Batch) Logits(dst, x []float32, n int) ([]float32, error) { return b.head.Logits(dst, x, n) }
 
-// Normed writes what an MTP module is fed with to dst, of rows of hidden states: their
-// final norm or, where the model has it so, what they are.
-func (b *Batch) Normed(dst, x []float32) {
+// Normed writes what an MTP module is fed with to dst, rows of Spec.Width, of rows of
+// hidden states: their final norm or, where the model has it so, what they are.
+func (b *Batch) Normed(dst, x []float32) error {
 	if b.spec.RawMTP {
 		copy(dst, x)
-		return
+		return nil
 	}
-	b.head.Normed(dst, x)
+	return b.head.Normed(dst, x)
 }

@@ -51,8 +51,8 @@ func TestBatchIsAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			for k, s := range steps {
-				n := len(s.Tokens) * spec.Hidden
-				from := (s.Text.Len() - len(s.Tokens)) * spec.Hidden
+				n := len(s.Tokens) * spec.Width()
+				from := (s.Text.Len() - len(s.Tokens)) * spec.Width()
 				sameBits(t, fmt.Sprintf("text %d from token %d on", who[k].i, s.Text.Len()-len(s.Tokens)), x[:n], want[who[k].i][from:from+n])
 				x = x[n:]
 				if rng.IntN(5) == 0 {
@@ -105,14 +105,14 @@ func TestBatchOfOneBrokenText(t *testing.T) {
 			t.Errorf("text %d: %v", i, s.Err)
 		}
 	}
-	sameBits(t, "first", x[:3*spec.Hidden], hiddenOf(t, spec, newRandom(spec, 1), chunks[:1], quick()))
-	sameBits(t, "last", x[6*spec.Hidden:], hiddenOf(t, spec, newRandom(spec, 1), chunks[2:], quick()))
+	sameBits(t, "first", x[:3*spec.Width()], hiddenOf(t, spec, newRandom(spec, 1), chunks[:1], quick()))
+	sameBits(t, "last", x[6*spec.Width():], hiddenOf(t, spec, newRandom(spec, 1), chunks[2:], quick()))
 }
 
 // TestCopyGoesOn: a copy of the first tokens of a text goes on as the text did, and
 // what becomes of one does not touch the other.
 func TestCopyGoesOn(t *testing.T) {
-	for _, name := range []string{"glm4_moe", "deepseek_v3", "gemma3_text"} {
+	for _, name := range []string{"glm4_moe", "deepseek_v3", "gemma3_text", "deepseek_v4"} {
 		f := opened(t, name)
 		text := texts(f.spec, 5, 40)[0]
 		want := hiddenOf(t, f.spec, f.source(), [][]int32{text}, quick())
@@ -133,7 +133,7 @@ func TestCopyGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sameBits(t, fmt.Sprint(name, " from ", from), x, want[from*f.spec.Hidden:])
+			sameBits(t, fmt.Sprint(name, " from ", from), x, want[from*f.spec.Width():])
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestAnyGrouping(t *testing.T) {
 	sources["wide"] = newRandom(specs["wide"], 1)
 	for name, spec := range specs {
 		t.Run(name, func(t *testing.T) {
-			h := spec.Hidden
+			h := spec.Width()
 			chunks := texts(spec, 5, 64, 3, 40, 100, 0, 64, 17)
 			var alone [][]float32
 			pass := NewPass(spec, []Source{sources[name]}, quick())
@@ -168,7 +168,7 @@ func TestDecoderIsRun(t *testing.T) {
 		if d.Len() != back {
 			t.Fatalf("cut to %d tokens, has %d", back, d.Len())
 		}
-		sameBits(t, "after going back", feed(t, d, text[back:], cuts(rng, n-back)), want[back*spec.Hidden:])
+		sameBits(t, "after going back", feed(t, d, text[back:], cuts(rng, n-back)), want[back*spec.Width():])
 	}
 	for _, name := range plainModels {
 		t.Run(name, func(t *testing.T) {

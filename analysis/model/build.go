@@ -24,6 +24,7 @@ var families = map[string]func(*builder) error{
 	"gemma4": buildGemma4, "gemma4_text": buildGemma4,
 	"qwen3_next": buildQwen3Next, "qwen3_5": buildQwen3Next, "qwen3_5_text": buildQwen3Next, "qwen3_5_moe": buildQwen3Next, "qwen3_5_moe_text": buildQwen3Next,
 	"step3p5": buildStep, "step3p7": buildStep,
+	"deepseek_v4": buildDeepSeekV4,
 }
 
 // Families lists the model types that have a forward pass.

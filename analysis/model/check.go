@@ -68,12 +68,18 @@ func (s *Spec) check() error {
 	if !(s.Softcap >= 0) || math.IsInf(float64(s.Softcap), 0) {
 		c.refuse("final_logit_softcapping is %g", s.Softcap)
 	}
+	if s.Hyper != nil {
+		s.Hyper.check(c, s.Streams)
+	}
 	for _, layers := range [][]Layer{s.Layers, s.MTP} {
 		for i := range layers {
 			l := &layers[i]
 			c.where = fmt.Sprintf("layer %d: ", l.Index)
 			c.norm(l.Norm)
 			l.mixer().check(c)
+			if l.MoE != nil && l.MoE.ByToken {
+				c.size("vocab_size·num_experts_per_tok", s.Vocab*l.MoE.TopK, 1)
+			}
 			if l.MoE == nil || l.Beside != nil {
 				c.size("intermediate_size", l.MLP.Inner, 1)
 			}

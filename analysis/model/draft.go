@@ -5,7 +5,7 @@ import "context"
 // Drafting is what an MTP module is told of a text, and what it drafts for it.
 type Drafting struct {
 	Text   *Text
-	Normed []float32 // the main model's normed hidden states of the positions that the module has not seen
+	Normed []float32 // the main model's hidden states of the positions that the module has not seen, as Batch.Normed gives them
 	Next   []int32   // the token after each
 	K      int       // tokens to draft; 0: the module only sees
 	Drafts []int32   // K of them, fewer where the module says nothing finite
@@ -35,7 +35,7 @@ type drafting struct {
 // there are modules and no more. States of drafts are forgotten: the module has seen
 // then what the main model says.
 func (m *MTP) Draft(ctx context.Context, list []*Drafting) error {
-	w, h := &m.drafting, m.spec.Hidden
+	w, h := &m.drafting, m.spec.Width()
 	w.seqs, w.texts, w.of, w.next, w.states = w.seqs[:0], w.texts[:0], w.of[:0], w.next[:0], w.states[:0]
 	for _, d := range list {
 		d.Drafts = d.Drafts[:0]

@@ -91,7 +91,7 @@ func TestDraftsTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := f.spec.Hidden
+		h := f.spec.Width()
 		rng := rand.New(rand.NewPCG(3, 1))
 		var together []*Drafting
 		var alone [][]int32
@@ -151,7 +151,7 @@ func chain(t *testing.T, f *fixture, normed []float32, next []int32, k int) (dra
 			t.Fatal(err)
 		}
 		drafts = append(drafts, argmax(logits[len(logits)-f.spec.Vocab:]))
-		normed, next = out[len(out)-f.spec.Hidden:], drafts[len(drafts)-1:]
+		normed, next = out[len(out)-f.spec.Width():], drafts[len(drafts)-1:]
 		if l := &f.spec.MTP[0]; l.Module == SharedModule {
 			w, err := f.source().Vector(t.Context(), moduleAt(l, "shared_head.norm"), "weight")
 			if err != nil {

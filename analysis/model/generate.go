@@ -138,7 +138,7 @@ func GenerateMTP(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n int)
 // logits in the same order as without drafts, so the text is the same. No more are
 // drafted than tokens are to be made. Both decoder and module must be empty.
 func GenerateDrafted(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n, k int, s *Sampler, stop func(id int32) bool) (out []int32, drafts []Draft, passes int, err error) {
-	h, w, v := d.spec.Hidden, d.spec.Width(), d.spec.Vocab
+	w, v := d.spec.Width(), d.spec.Vocab
 	text := slices.Clone(prompt)
 	ask := &Drafting{Text: m.text}
 	next, more := prompt, n > 0
@@ -169,8 +169,10 @@ func GenerateDrafted(ctx context.Context, d *Decoder, m *MTP, prompt []int32, n,
 		kept += first + 1
 		d.Cut(start + kept)
 		// The module sees every position that stays, with the token after it.
-		normed = grow(normed, kept*h)
-		d.Normed(normed, x[:kept*w])
+		normed = grow(normed, kept*w)
+		if err := d.Normed(normed, x[:kept*w]); err != nil {
+			return out, drafts, passes, err
+		}
 		ask.Normed, ask.Next, ask.K = normed, text[start+1:start+kept+1], min(k, n-len(out))
 		if err := m.Draft(ctx, []*Drafting{ask}); err != nil {
 			return out, drafts, passes, err

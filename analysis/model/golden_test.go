@@ -39,6 +39,7 @@ var goldenModels = []goldenModel{
 	{name: "deepseek_v2", weights: 3e-5}, {name: "deepseek_v2_lora", weights: 3e-5}, {name: "deepseek_v3", weights: 1e-5}, {name: "deepseek_v3_mtp", weights: 3e-5},
 	{name: "qwen3_next", weights: 3e-5, all: 3e-4, long: 6e-4}, {name: "qwen3_5", all: 5e-4, long: 6e-4}, {name: "qwen3_5_moe", weights: 3e-5, all: 3e-4, long: 1e-3},
 	{name: "qwen3_next_mtp", weights: 3e-5, all: 3e-4}, {name: "qwen3_5_mtp", all: 3e-4},
+	{name: "deepseek_v4", weights: 3e-5}, {name: "deepseek_v4_mtp", weights: 3e-5},
 }
 
 // tolerance is how far hidden states and logits may be off.

@@ -71,6 +71,7 @@ func TestInputs(t *testing.T) {
 							}
 						}
 					}
+					want *= timesOf(f.spec, l, p)
 					if len(x) != want*cols {
 						t.Errorf("%s: %d values, want %d rows of %d", p, len(x), want, cols)
 					}
@@ -78,9 +79,9 @@ func TestInputs(t *testing.T) {
 						seen++
 					}
 				}
-				for _, other := range []string{"k", "v"} {
-					if p := attn(l, other); l.Attn.LowRank == nil && slices.Contains(l.places(f.spec), p) {
-						sameBits(t, other+"'s input", g.x[p], g.x[attn(l, "q")])
+				for _, n := range l.Tensors(f.spec) { // maps of one input
+					if n.Linear() && n.Input != router(l) && n.At.Kind != topology.Expert && n.At != n.Told {
+						sameBits(t, n.At.String(), g.x[n.At], g.x[n.Told])
 					}
 				}
 				if l.MoE == nil || l.Beside != nil {
@@ -204,4 +205,14 @@ func TestRoutersAreExact(t *testing.T) {
 	if all == 0 || rounded > all/100 {
 		t.Errorf("%d of %d router logits are bf16", rounded, all)
 	}
+}
+
+// timesOf is how many inputs of a map are told of each token.
+func timesOf(s *Spec, l *Layer, p Place) int {
+	for _, n := range l.Tensors(s) {
+		if n.At == p {
+			return max(n.Times, 1)
+		}
+	}
+	return 1
 }

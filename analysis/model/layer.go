@@ -24,6 +24,9 @@ func (r *run) layer(ctx context.Context, b *body, f *flow, e *experts) error {
 	r.flow = f
 	h, w, m := r.spec.Hidden, r.spec.Width(), b.l.MoE
 	r.squares = grow64(r.squares, r.rows)
+	if n := r.spec.Streams; r.spec.Hyper != nil {
+		r.mixes = grow(r.mixes, r.rows*n*(n+1))
+	}
 	if m != nil {
 		r.normed, r.logits = grow(r.normed, r.rows*h), grow(r.logits, r.rows*m.Experts)
 		r.choose(m)
@@ -38,14 +41,20 @@ func (r *run) layer(ctx context.Context, b *body, f *flow, e *experts) error {
 		if err != nil {
 			return err
 		}
+		x, err := r.lead(s, b, MixerPart, t, rows)
+		if err != nil {
+			return err
+		}
 		s.normed = grow(s.normed, t.n*h)
-		r.norm(s, b.l.Norm, s.normed, r.lead(s, b, MixerPart, t, rows), b.in, t.n)
+		r.norm(s, b.l.Norm, s.normed, x, b.in, t.n)
 		y, err := b.mixing.mix(r, s, b, t)
 		if err != nil {
 			return err
 		}
 		r.add(s, b, MixerPart, t, rows, y, b.postAttn)
-		x := r.lead(s, b, MLPPart, t, rows)
+		if x, err = r.lead(s, b, MLPPart, t, rows); err != nil {
+			return err
+		}
 		if b.l.Beside != nil {
 			if err := r.beside(s, b, t, x); err != nil {
 				return err

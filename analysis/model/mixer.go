@@ -54,5 +54,8 @@ func (l *Layer) mixer() mixer {
 	if l.Delta != nil {
 		return l.Delta
 	}
+	if l.Compressed != nil {
+		return l.Compressed
+	}
 	return &l.Attn
 }

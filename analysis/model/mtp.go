@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"quantscope/quant/topology"
 )
@@ -17,7 +18,12 @@ var ErrNoMTP = errors.New("the checkpoint stores no multi-token-prediction layer
 //
 // where h_i is the main model's hidden state after the final norm (before it with Spec.RawMTP); then a
 // decoder layer of its own over the module's own sequence, a norm and a head:
-// logits for token i+2.
+// logits for token i+2. DeepSeek-V4's has for every residual stream
+//
+//	x = e_proj enorm(embedding of token i+1) + h_proj hnorm(h_i)
+//
+// where h_i is that stream of the main model as it leaves its last layer, and a mixing
+// of streams of its own before norm and head.
 type MTP struct {
 	spec   *Spec
 	layer  *Layer
@@ -25,7 +31,7 @@ type MTP struct {
 	r      *run
 	s      *scratch
 	entry  entry
-	snorm  []float32
+	end    ending
 	head   linear
 	text   *Text // of Feed
 	logits []float32
@@ -48,10 +54,10 @@ func NewMTP(ctx context.Context, spec *Spec, src Source, o Options) (*MTP, error
 	if m.entry, err = rd.entry(m.layer); err != nil {
 		return nil, err
 	}
-	if m.snorm, err = rd.vector(moduleAt(m.layer, "shared_head.norm"), "weight", spec.Hidden); err != nil {
+	if m.end, err = rd.moduleEnding(m.layer); err != nil {
 		return nil, err
 	}
-	head := mtpExtra(m.layer, "shared_head.head")
+	head := m.layer.OwnHead()
 	if !src.Has(head, "weight") {
 		head = HeadPlace(src)
 	}
@@ -75,17 +81,31 @@ const (
 	// beside its layers, the main model's head. Its own states are given on after the
 	// norm (vLLM's qwen3_next_mtp).
 	SharedModule
+	// StreamsModule is DeepSeek-V4's: e_proj and h_proj of every residual stream in place
+	// of eh_proj, and a mixing of streams of its own before norm and head.
+	StreamsModule
 )
 
 // moduleAt is the place of a part of the module round an MTP layer, which is called as
 // DeepSeek calls it.
 func moduleAt(l *Layer, part string) Place {
+	if l.Module == StreamsModule {
+		return mtpExtra(l, strings.TrimPrefix(part, "shared_head."))
+	}
 	if l.Module == SharedModule {
 		if name, ok := sharedModule[part]; ok {
 			return Place{Kind: topology.MTPExtra, Layer: -1, Expert: -1, Projection: name}
 		}
 	}
 	return mtpExtra(l, part)
+}
+
+// OwnHead is the place of an MTP layer's own head, where it has one.
+func (l *Layer) OwnHead() Place { return moduleAt(l, "shared_head.head") }
+
+// moduleEnding reads what stands between an MTP layer and its head.
+func (rd reader) moduleEnding(l *Layer) (ending, error) {
+	return rd.ending(l.Index, moduleAt(l, "shared_head.norm"), l.Norm)
 }
 
 var sharedModule = map[string]string{
@@ -100,7 +120,8 @@ func mtpExtra(l *Layer, projection string) Place {
 // entry is what makes the hidden states that go into an MTP layer.
 type entry struct {
 	enorm, hnorm []float32
-	proj         linear
+	proj         linear // of both, one behind the other
+	e, h         linear // of each, where there are several streams
 	embedding    Place
 }
 
@@ -109,7 +130,13 @@ func entryTensors(t *tensors) {
 	h := t.spec.Hidden
 	t.vector(moduleAt(t.l, "enorm"), "weight", h)
 	t.vector(moduleAt(t.l, "hnorm"), "weight", h)
-	t.matrix(moduleAt(t.l, "eh_proj"), h, 2*h)
+	if t.l.Module == StreamsModule {
+		t.matrix(moduleAt(t.l, "e_proj"), h, h)
+		t.matrix(moduleAt(t.l, "h_proj"), h, h).Times = t.spec.Streams
+		t.mixes(t.l.Index, "hc_head", t.spec.Streams, 1)
+	} else {
+		t.matrix(moduleAt(t.l, "eh_proj"), h, 2*h)
+	}
 	t.vector(moduleAt(t.l, "shared_head.norm"), "weight", h)
 }
 
@@ -122,7 +149,14 @@ func (rd reader) entry(l *Layer) (e entry, err error) {
 	if e.hnorm, err = rd.vector(moduleAt(l, "hnorm"), "weight", h); err != nil {
 		return e, err
 	}
-	if e.proj, err = rd.linear(moduleAt(l, "eh_proj"), h, 2*h); err != nil {
+	if l.Module == StreamsModule {
+		if e.e, err = rd.linear(moduleAt(l, "e_proj"), h, h); err == nil {
+			e.h, err = rd.linear(moduleAt(l, "h_proj"), h, h)
+		}
+	} else {
+		e.proj, err = rd.linear(moduleAt(l, "eh_proj"), h, 2*h)
+	}
+	if err != nil {
 		return e, err
 	}
 	e.embedding = Place{Kind: topology.Embedding, Layer: l.Index, Expert: -1}
@@ -138,6 +172,9 @@ func (r *run) enter(s *scratch, l *Layer, e *entry, embedded, before, x []float3
 	h, set := r.spec.Hidden, r.o.Set
 	n := len(embedded) / h
 	l.Norm.apply(set, embedded, embedded, e.enorm)
+	if l.Module == StreamsModule {
+		return r.enterStreams(s, l, e, embedded, before, x, n)
+	}
 	s.both = grow(s.both, 2*n*h)
 	for t := range n {
 		copy(s.both[2*t*h:], embedded[t*h:(t+1)*h])
@@ -147,18 +184,38 @@ func (r *run) enter(s *scratch, l *Layer, e *entry, embedded, before, x []float3
 	return r.linear(s, e.proj, s.both, n, x)
 }
 
+// enterStreams is enter where there are several streams, each with the embedding.
+func (r *run) enterStreams(s *scratch, l *Layer, e *entry, embedded, before, x []float32, n int) (_ []float32, err error) {
+	h, k := r.spec.Hidden, r.spec.Streams
+	r.round(embedded)
+	if s.y, err = r.linear(s, e.e, embedded, n, s.y); err != nil {
+		return nil, err
+	}
+	s.both = grow(s.both, n*k*h)
+	l.Norm.apply(r.o.Set, s.both, before[:n*k*h], e.hnorm)
+	r.round(s.both)
+	if x, err = r.linear(s, e.h, s.both, n*k, x); err != nil {
+		return nil, err
+	}
+	for i := range n * k {
+		r.o.Set.AddScaled(x[i*h:(i+1)*h], s.y[i/k*h:][:h], 1)
+	}
+	r.round(x)
+	return x, nil
+}
+
 // Len is how many positions the module has seen.
 func (m *MTP) Len() int { return m.text.seen }
 
 // Cut forgets all but the first n positions.
 func (m *MTP) Cut(n int) { m.text.CutSeen(n) }
 
-// Feed takes the main model's normed hidden states of consecutive positions and
-// the token after each, and returns logits, a row a position, that predict the
+// Feed takes the main model's hidden states of consecutive positions, as Batch.Normed
+// gives them, and the token after each, and returns logits, a row a position, that predict the
 // token after that. They are valid until the next call.
 func (m *MTP) Feed(ctx context.Context, normed []float32, next []int32) ([]float32, error) {
-	h, n := m.spec.Hidden, len(next)
-	if len(normed) != n*h {
+	n := len(next)
+	if len(normed) != n*m.spec.Width() {
 		return nil, fmt.Errorf("model: %d hidden values for %d tokens", len(normed), n)
 	}
 	x, err := m.see(ctx, []sequence{{n: n}}, []*Text{m.text}, normed, next, func(e *NonFiniteError) error { return e })
@@ -209,6 +266,8 @@ func (m *MTP) see(ctx context.Context, seqs []sequence, texts []*Text, normed []
 func (m *MTP) say(dst, x []float32, n int) ([]float32, error) {
 	m.s.threads = m.r.o.Threads
 	m.normed = grow(m.normed, n*m.spec.Hidden)
-	m.r.norm(m.s, m.layer.Norm, m.normed, x[:n*m.spec.Hidden], m.snorm, n)
+	if err := m.r.ended(m.s, &m.end, m.normed, x, n); err != nil {
+		return nil, err
+	}
 	return m.r.linear(m.s, m.head, m.normed, n, dst)
 }

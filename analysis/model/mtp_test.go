@@ -10,7 +10,7 @@ import (
 )
 
 // mtpModels are those of testdata with a multi-token-prediction layer.
-var mtpModels = []string{"glm4_moe_mtp", "deepseek_v3_mtp", "qwen3_next_mtp", "qwen3_5_mtp", "step3p7_mtp"}
+var mtpModels = []string{"glm4_moe_mtp", "deepseek_v3_mtp", "qwen3_next_mtp", "qwen3_5_mtp", "step3p7_mtp", "deepseek_v4_mtp"}
 
 // TestGoldenMTP compares what the module computes of whole texts with
 // transformers: its layer's output, its experts, its logits.
@@ -21,7 +21,7 @@ func TestGoldenMTP(t *testing.T) {
 			src := NewResident(f.source())
 			logits, shape := gold.values("mtp.logits")
 			block, _ := gold.values("mtp.block_out")
-			n, h := int(shape[1]), f.spec.Hidden
+			n, h := int(shape[1]), f.spec.Width()
 			moe, blocks, routed := gold.has("mtp.expert_ids"), 0, 0
 			for b, text := range gold.chunks("input_ids") {
 				o := quick()
@@ -42,7 +42,7 @@ func TestGoldenMTP(t *testing.T) {
 					within(t, "router", got, router[b*len(got):][:len(got)], goldenTolerance)
 					for i, c := range choices {
 						for j, e := range slices.Sorted(slices.Values(c.Experts)) {
-							at := (b*n+i)*2 + j
+							at := (b*n+i)*len(c.Experts) + j
 							if float32(e) != ids[at] {
 								t.Fatalf("sequence %d token %d: expert %d, want %g", b, i, e, ids[at])
 							}

@@ -25,11 +25,9 @@ func (r *run) norm(s *scratch, n Norm, y, x, w []float32, rows int) {
 	})
 }
 
-// lead is what a part of a layer is of: a tile's hidden states.
-func (r *run) lead(_ *scratch, _ *body, _ Part, _ *tile, x []float32) []float32 { return x }
-
 // add adds what a part of a layer makes of a tile, y, to its hidden states x, by way
-// of a norm where there is one.
+// of a norm where there is one. Of several streams each takes it up by its coefficient
+// and is mixed with the others; what is told is y before that.
 func (r *run) add(s *scratch, b *body, p Part, t *tile, x, y, w []float32) {
 	width, n := r.spec.Hidden, b.l.Norm
 	if r.o.Adds != nil {
@@ -38,6 +36,20 @@ func (r *run) add(s *scratch, b *body, p Part, t *tile, x, y, w []float32) {
 			w = nil
 		}
 		r.tellAdds(b.l.Index, p, y[:t.n*width], t.n)
+	}
+	if n := r.spec.Streams; r.spec.Hyper != nil {
+		keep := n * (n + 1)
+		s.share(t.n, n*n*width, func(from, to int) {
+			if w != nil {
+				b.l.Norm.apply(r.o.Set, y[from*width:to*width], y[from*width:to*width], w)
+				r.round(y[from*width : to*width])
+			}
+			for k := from; k < to; k++ {
+				spread(x[k*n*width:][:n*width], y[k*width:][:width], r.mixes[(t.first+k)*keep:][:keep], n)
+			}
+			r.round(x[from*n*width : to*n*width])
+		})
+		return
 	}
 	s.share(t.n, width, func(from, to int) {
 		x, y := x[from*width:to*width], y[from*width:to*width]

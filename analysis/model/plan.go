@@ -88,7 +88,7 @@ const workBytes = 4 << 20
 func (s *Spec) needs(w Workload, tile int) (fixed, row int64) {
 	h := int64(s.Hidden)
 	along, outer := s.along()
-	row = (4*int64(s.Width())+along)*int64(max(w.Parties, 1)) + 16 + w.PerRow // and the token, and its square
+	row = (4*int64(s.Width())+along)*int64(max(w.Parties, 1)) + 16 + w.PerRow + s.mixBytes() // and the token, and its square
 	rows := int64(max(tile, 1) + w.Chunk)
 	wide, experts := int64(0), int64(0)
 	body := int64(float64(outer) * w.Bits / 8)
@@ -118,6 +118,14 @@ func (s *Spec) needs(w Workload, tile int) (fixed, row int64) {
 	return fixed, row + experts
 }
 
+// mixBytes are those that a token takes for how streams take up what a part says.
+func (s *Spec) mixBytes() int64 {
+	if s.Hyper == nil {
+		return 0
+	}
+	return 4 * int64(s.Streams*(s.Streams+1))
+}
+
 // weights are how many a layer has beside its routed experts.
 func (l *Layer) weights(s *Spec) (n int64) {
 	for _, t := range l.Tensors(s) {
@@ -131,6 +139,9 @@ func (l *Layer) weights(s *Spec) (n int64) {
 // wide are the bytes of the activations of so many rows inside a layer.
 func (l *Layer) wide(s *Spec, rows int64) int64 {
 	n := 2*int64(s.Hidden) + int64(l.mixer().wide())
+	if s.Hyper != nil {
+		n += int64(s.Hidden + s.mixed())
+	}
 	inner := l.MLP.Inner
 	if l.MoE != nil {
 		inner = max(l.MoE.Inner, l.MoE.Shared)

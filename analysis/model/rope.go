@@ -181,3 +181,13 @@ func (r Rope) rotate(v []float32, a *angles, position int) {
 		v[i], v[i+half] = x*cos[i]-y*sin[i], y*cos[i]+x*sin[i]
 	}
 }
+
+// back turns neighbouring pairs of the Dim channels of v back by the angles of a
+// position.
+func (r Rope) back(v []float32, a *angles, position int) {
+	cos, sin := a.cos[position*a.n:][:a.n], a.sin[position*a.n:][:a.n]
+	for i := range cos {
+		x, y := v[2*i], v[2*i+1]
+		v[2*i], v[2*i+1] = float32(x*cos[i])+float32(y*sin[i]), float32(y*cos[i])-float32(x*sin[i])
+	}
+}

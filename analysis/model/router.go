@@ -2,13 +2,14 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
 
 // Choice is what a router said of one token.
 type Choice struct {
-	Experts []int32 // chosen, by falling score
+	Experts []int32 // chosen, by falling score, or as the table of tokens has them
 	Weights []float32
 }
 
@@ -42,10 +43,16 @@ func (r *run) route(s *scratch, b *body, x []float32, t *tile) error {
 			for e, v := range b.correction {
 				by[e] += v
 			}
-			m.choose(r.choices[t.first+k], score, by)
-			for i, e := range r.choices[t.first+k].Experts {
+			c := r.choices[t.first+k]
+			if b.byToken != nil {
+				copy(c.Experts, b.byToken[int(r.tokens[t.first+k])*m.TopK:][:m.TopK])
+				m.weigh(c, score)
+			} else {
+				m.choose(c, score, by)
+			}
+			for i, e := range c.Experts {
 				if b.expertScale != nil {
-					r.choices[t.first+k].Weights[i] *= b.expertScale[e]
+					c.Weights[i] *= b.expertScale[e]
 				}
 			}
 			if !decided(logits[k*m.Experts:][:m.Experts], by) {
@@ -72,9 +79,16 @@ func decided(logits, by []float32) bool {
 
 // scores turns logits into scores.
 func (m *MoE) scores(score, logits []float32) {
-	if m.Scores == SigmoidScores {
+	switch m.Scores {
+	case SigmoidScores:
 		for e, v := range logits {
 			score[e] = sigmoid(v)
+		}
+		return
+	case SqrtSoftplusScores:
+		for e, v := range logits {
+			x := float64(v)
+			score[e] = float32(math.Sqrt(max(x, 0) + math.Log1p(math.Exp(-math.Abs(x)))))
 		}
 		return
 	}
@@ -97,6 +111,11 @@ func (m *MoE) choose(c Choice, score, by []float32) {
 		m.mask(by)
 	}
 	best(c.Experts, by)
+	m.weigh(c, score)
+}
+
+// weigh says how much each chosen expert counts.
+func (m *MoE) weigh(c Choice, score []float32) {
 	var sum float64
 	for i, e := range c.Experts {
 		c.Weights[i] = score[e]
@@ -152,3 +171,20 @@ func best(order []int32, values []float32) {
 }
 
 func less(a, b float32) bool { return a < b || a != a && b == b }
+
+// tokenExperts is the parameter of a router that says which experts each token has.
+const tokenExperts = "tid2eid"
+
+// byToken reads the experts of each token.
+func (r *list) byToken(b *body, m *MoE) {
+	var table []float32
+	r.values(&table, router(b.l), tokenExperts, r.spec.Vocab*m.TopK)
+	b.byToken = make([]int32, len(table))
+	for i, v := range table {
+		if e := int32(v); v >= 0 && v < float32(m.Experts) && float32(e) == v {
+			b.byToken[i] = e
+		} else if r.err == nil {
+			r.err = fmt.Errorf("%w: %s %s sends token %d to expert %g of %d", ErrArchitecture, router(b.l), tokenExperts, i/m.TopK, v, m.Experts)
+		}
+	}
+}

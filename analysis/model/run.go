@@ -45,6 +45,7 @@ type run struct {
 	flow              *flow     // of the layer that is computed
 	normed, out, wave []float32 // of all rows, in layers with experts
 	besideOf          []float32 // of all rows: what the MLP beside the experts says
+	mixes             []float32 // of all rows: how streams take up what the part at work says
 	logits            []float32
 	choices           []Choice
 	chosen            []int32
@@ -67,6 +68,9 @@ type scratch struct {
 
 	normed, q, k, v, mixed, y, gate, up, x []float32
 	low, both, rope, wide, rows, open      []float32
+	lead, mixes                            []float32 // of several streams
+	before, embedded                       []float32 // what goes into an MTP layer
+	pooling                                pooling
 }
 
 func newRun(spec *Spec, o Options, seqs []sequence) *run {

@@ -16,7 +16,11 @@ type kv struct {
 }
 
 // headScratch is the memory of one goroutine that mixes values.
-type headScratch struct{ q, scores, out []float32 }
+type headScratch struct {
+	q, scores, out []float32
+	sums           []float64
+	keys           []uint64
+}
 
 // queries are neighbouring tokens of a sequence, with the heads that share keys.
 type queries struct {

@@ -19,6 +19,7 @@ type Spec struct {
 	Tied          bool    // the head is the embedding
 	Streams       int     // residual streams side by side; 0 is one
 	RawMTP        bool    // MTP layers are fed hidden states as they leave the last layer, before the final norm
+	Hyper         *Hyper  // how streams are mixed; nil where there is one, which parts are added to
 	Softcap       float32 // c of logits c·tanh(logits/c); 0: none
 	PerLayer      *PerLayer
 }
@@ -39,6 +40,7 @@ type Layer struct {
 	Norm                          Norm
 	Attn                          Attention
 	Delta                         *Delta      // the mixer where there is one
+	Compressed                    *Compressed // in place of Attn
 	MLP                           FeedForward // of a dense layer
 	MoE                           *MoE        // nil in a dense layer
 	Beside                        *Beside     // in a layer of experts that has an MLP too
@@ -118,6 +120,7 @@ type MoE struct {
 	Experts, TopK int
 	Scores        Scores // what logits become
 	Correction    string // the choice is by score plus this parameter of the router: e_score_correction_bias; "": it is by score
+	ByToken       bool   // a table says which experts a token has; scores only weigh them
 	Groups        int    // experts are chosen from the best TopGroups of so many groups; 1 is no groups
 	TopGroups     int
 	BestOfGroup   int     // a group is as good as so many of its experts together; 0 is two
@@ -137,6 +140,7 @@ type Scores uint8
 const (
 	SoftmaxScores Scores = iota // over all experts
 	SigmoidScores
+	SqrtSoftplusScores // √ln(1+eˣ)
 )
 
 // shared is the MLP that the shared expert is.

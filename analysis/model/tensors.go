@@ -20,7 +20,17 @@ type Tensor struct {
 	Heads, Width, Rotary int
 	// Table is looked up by token, and is no linear map.
 	Table bool
+	// Mixes says that it makes coefficients of residual streams: in f32 in every peer
+	// and never quantized. Its input is not told.
+	Mixes bool
+	// Times is how many inputs of its columns are told of each token, one after the
+	// other, where a map is applied to parts of what it reads: a group of its outputs to
+	// each part, or all of them to each stream. 0 is one.
+	Times int
 }
+
+// Linear says whether it is a linear map whose input is told.
+func (t *Tensor) Linear() bool { return t.Rows > 0 && !t.Table && !t.Mixes }
 
 // tensors gathers them.
 type tensors struct {
@@ -44,6 +54,11 @@ func (l *Layer) Tensors(s *Spec) []Tensor {
 			t.vector(normAt(l, n), "weight", h)
 		}
 	}
+	if n := s.mixed(); s.Hyper != nil {
+		for _, name := range partNames {
+			t.mixes(l.Index, name, n, 3)
+		}
+	}
 	l.mixer().tensors(t)
 	l.mlpTensors(t)
 	perLayerTensors(t)
@@ -60,6 +75,9 @@ func (s *Spec) Tensors() []Tensor {
 	embedding := Place{Kind: topology.Embedding, Layer: -1, Expert: -1}
 	t.list = append(t.list, Tensor{At: embedding, Param: "weight", Rows: s.Vocab, Cols: s.Hidden, Table: true})
 	perLayerOuter(t)
+	if s.Hyper != nil {
+		t.mixes(-1, "hc_head", s.Streams, 1)
+	}
 	t.vector(finalNormAt, "weight", s.Hidden)
 	if !s.Tied {
 		t.matrix(Place{Kind: topology.Head, Layer: -1, Expert: -1}, s.Vocab, s.Hidden)
@@ -90,6 +108,9 @@ func (l *Layer) mlpTensors(t *tensors) {
 	}
 	if m.Correction != "" {
 		t.vector(router(l), m.Correction, m.Experts)
+	}
+	if m.ByToken {
+		t.vector(router(l), tokenExperts, t.spec.Vocab*m.TopK)
 	}
 	for e := range m.Experts {
 		t.gated(m.Inner, func(p string) Place { return expert(l, e, p) })
@@ -134,7 +155,8 @@ func (t *tensors) gated(inner int, place func(string) Place) {
 // readsAsQ are projections of a mixer that read the normed states of its layer, as q
 // does, by which that input is named.
 var readsAsQ = map[string]bool{"k": true, "v": true, "qkv": true, "q_a": true, "kv_a": true, "qkv_a": true, "g": true,
-	"qkvz": true, "ba": true, "z": true, "b": true, "a": true}
+	"qkvz": true, "ba": true, "z": true, "b": true, "a": true,
+	"kv": true, "compressor.kv": true, "compressor.gate": true, "indexer.weights": true, "indexer.compressor.kv": true, "indexer.compressor.gate": true}
 
 // InputOf is the input that a linear map reads, named by one place: q, k and v
 // share one, which is called q's, and so do other projections of the normed states
@@ -152,6 +174,8 @@ func InputOf(p Place, b Behind) Place {
 	case topology.Attention:
 		if readsAsQ[p.Projection] {
 			p.Projection = "q"
+		} else if p.Projection == "indexer.q_b" {
+			p.Projection = "q_b"
 		}
 	case topology.MLP, topology.SharedExpert, topology.Expert:
 		switch p.Projection {

@@ -318,7 +318,7 @@ func (w *Walk) Head(ctx context.Context, src Source, l Looks) error {
 	if n := len(w.spec.Layers); w.at < n {
 		return fmt.Errorf("model: the head is reached after %d layers, and %d were passed", n, w.at)
 	}
-	norm, err := reader{ctx: ctx, spec: w.spec, src: src}.finalNorm()
+	end, err := reader{ctx: ctx, spec: w.spec, src: src}.finalEnding()
 	if err != nil {
 		return err
 	}
@@ -330,7 +330,9 @@ func (w *Walk) Head(ctx context.Context, src Source, l Looks) error {
 		}
 		n := min(len(x)/w.spec.Width(), aloneRows)
 		s.normed = grow(s.normed, n*h)
-		w.r.norm(s, w.spec.Norm, s.normed, w.r.collapse(s, x[:n*w.spec.Width()], n), norm, n)
+		if err := w.r.ended(s, &end, s.normed, x, n); err != nil {
+			return err
+		}
 		w.r.hook(at, s.normed, n)
 		x = x[n*w.spec.Width():]
 	}

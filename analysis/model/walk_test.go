@@ -126,8 +126,8 @@ func (g *walked) checkHead(t *testing.T, f *fixture, w *Walk, src Source, hidden
 	must(t, w.Head(t.Context(), src, l))
 	head, err := NewHead(t.Context(), f.spec, f.source(), quick())
 	must(t, err)
-	normed := make([]float32, len(hidden))
-	head.Normed(normed, hidden)
+	normed := make([]float32, len(hidden)/f.spec.Width()*f.spec.Hidden)
+	must(t, head.Normed(normed, hidden))
 	if len(g.x) != 1 {
 		t.Errorf("the head has inputs of %d places", len(g.x))
 	}

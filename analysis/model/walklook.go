@@ -31,9 +31,4 @@ func (r *run) begin(ctx context.Context, s *scratch, t *tile, x []float32) ([]fl
 	return s.rows, nil
 }
 
-// finalNorm reads the weights of the main model's final norm.
-func (rd reader) finalNorm() ([]float32, error) {
-	return rd.vector(finalNormAt, "weight", rd.spec.Hidden)
-}
-
 var finalNormAt = Place{Kind: topology.Norm, Layer: -1, Expert: -1, Projection: "norm"}

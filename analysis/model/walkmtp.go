@@ -57,12 +57,12 @@ func (w *Walk) moduleOf(ctx context.Context, b *body, e *experts, l Looks, look 
 	if err != nil {
 		return err
 	}
-	r, h := w.r, w.spec.Hidden
+	r, h := w.r, w.spec.Width()
 	r.tokens = make([]int32, 0, r.rows)
 	for i, q := range w.mtp.seqs {
 		r.tokens = append(r.tokens, w.tokens[w.mtp.next[i]:][:q.n]...)
 	}
-	head := mtpExtra(b.l, "shared_head.head")
+	head := b.l.OwnHead()
 	own := l.Input != nil && r.wants(head) && src.Has(head, "weight")
 	if look && !own {
 		r.look, r.rowsOf = true, enter
@@ -96,15 +96,17 @@ func (w *Walk) moduleOf(ctx context.Context, b *body, e *experts, l Looks, look 
 
 // moduleHead gives the inputs of an MTP layer's own head.
 func (w *Walk) moduleHead(rd reader, l *Layer, head Place, y []float32) error {
-	norm, err := rd.vector(moduleAt(l, "shared_head.norm"), "weight", w.spec.Hidden)
+	end, err := rd.moduleEnding(l)
 	if err != nil {
 		return err
 	}
-	h := w.spec.Hidden
+	h, width := w.spec.Hidden, w.spec.Width()
 	return w.r.each(len(w.r.tiles), false, func(i int, s *scratch) error {
 		t := &w.r.tiles[i]
 		s.normed = grow(s.normed, t.n*h)
-		w.r.norm(s, l.Norm, s.normed, y[t.first*h:][:t.n*h], norm, t.n)
+		if err := w.r.ended(s, &end, s.normed, y[t.first*width:], t.n); err != nil {
+			return err
+		}
 		w.r.hook(head, s.normed, t.n)
 		return nil
 	})
@@ -116,38 +118,39 @@ func (w *Walk) entering(rd reader, l *Layer) (func(ctx context.Context, s *scrat
 	if err != nil {
 		return nil, err
 	}
-	var norm []float32
-	if w.mtp.y == nil && !w.spec.RawMTP {
-		if norm, err = rd.finalNorm(); err != nil {
+	states, normed := w.mtp.y, w.mtp.y == nil && !w.spec.RawMTP
+	if states == nil {
+		states = w.x
+	}
+	var end ending
+	if normed {
+		if end, err = rd.finalEnding(); err != nil {
 			return nil, err
 		}
 	}
 	var reading sync.Mutex // rd.src is used from one goroutine at a time
-	r, g, h := w.r, &w.mtp, w.spec.Hidden
-	states := g.y
-	if states == nil {
-		states = w.x
-	}
+	r, g, h, width := w.r, &w.mtp, w.spec.Hidden, w.spec.Width()
 	return func(ctx context.Context, s *scratch, t *tile, x []float32) error {
-		s.normed, s.y = grow(s.normed, t.n*h), grow(s.y, t.n*h)
+		s.before, s.embedded = grow(s.before, t.n*width), grow(s.embedded, t.n*h)
 		next := make([]int32, 0, t.n)
 		for i, q := range t.seqs {
-			before := s.normed[(q.first-t.first)*h:][:q.n*h]
+			before := s.before[(q.first-t.first)*width:][:q.n*width]
 			from, token := g.from[t.at+i], g.next[t.at+i]
-			if norm != nil {
-				r.norm(s, w.spec.Norm, before, states[from*h:][:q.n*h], norm, q.n)
-			} else {
-				copy(before, states[from*h:])
+			of := states[from*width:][:q.n*width]
+			if !normed {
+				copy(before, of)
+			} else if err := r.ended(s, &end, before, of, q.n); err != nil {
+				return err
 			}
 			next = append(next, w.tokens[token:][:q.n]...)
 		}
 		reading.Lock()
-		err := rd.src.Rows(ctx, e.embedding, next, s.y)
+		err := rd.src.Rows(ctx, e.embedding, next, s.embedded)
 		reading.Unlock()
 		if err != nil {
 			return err
 		}
-		_, err = r.enter(s, l, &e, s.y, s.normed, x)
+		_, err = r.enter(s, l, &e, s.embedded, s.before, x)
 		return err
 	}, nil
 }

@@ -12,7 +12,7 @@ import (
 // mtpInputs gathers the inputs that MTP.Feed tells of every chunk, and what comes
 // out of the layer.
 func mtpInputs(t *testing.T, spec *Spec, src Source, chunks [][]int32) (*walked, []float32) {
-	g, h := &walked{x: map[Place][]float32{}, choices: map[int][][]int32{}}, spec.Hidden
+	g, h := &walked{x: map[Place][]float32{}, choices: map[int][][]int32{}}, spec.Width()
 	var out []float32
 	for _, c := range chunks {
 		if len(c) < 2 {
@@ -94,8 +94,14 @@ func TestWalkIsMTP(t *testing.T) {
 				for p, x := range want.x {
 					sameBits(t, p.String(), g.x[p], x)
 				}
-				if at := moduleAt(&f.spec.MTP[0], "eh_proj"); len(g.x[at]) != 96*2*f.spec.Hidden {
-					t.Errorf("%d values go into %s", len(g.x[at]), at)
+				into := map[string]int{"eh_proj": 96 * 2 * f.spec.Hidden}
+				if f.spec.Hyper != nil {
+					into = map[string]int{"e_proj": 96 * f.spec.Hidden, "h_proj": 96 * f.spec.Width()}
+				}
+				for name, n := range into {
+					if at := moduleAt(&f.spec.MTP[0], name); len(g.x[at]) != n {
+						t.Errorf("%d values go into %s, want %d", len(g.x[at]), at, n)
+					}
 				}
 				g.checkHead(t, f, w, src, hiddenOf(t, f.spec, f.source(), chunks, quick()))
 			}

@@ -39,7 +39,8 @@ func WalkNeeds(s *Spec, rows int64, chunk int, bits float64, o WalkOptions) Walk
 			l := &layers[i]
 			n, w, one := l.weights(s), l.wide(s, tile), l.wide(s, alone)+4*width*alone // and a look's copy
 			if l.MTP {
-				w, one = w+16*h*tile, one+16*h*alone // what goes into eh_proj
+				in := 4 * (2*h + width + max(2*h, width)) // what goes into the module, and into its projections
+				w, one = w+in*tile, one+in*alone
 			}
 			if e := l.MoE; e != nil {
 				w, one = w+4*h*expertRows, one+4*h*expertRows
@@ -54,7 +55,7 @@ func WalkNeeds(s *Spec, rows int64, chunk int, bits float64, o WalkOptions) Walk
 		}
 	}
 	wide, single = max(wide, s.enteringBytes()), max(single, s.enteringBytes())
-	m.States = rows * (states*4*width + 4 + 8 + row + along)
+	m.States = rows * (states*4*width + 4 + 8 + row + along + s.mixBytes())
 	m.Weights, m.Experts = 3*body, 2*wave
 	m.Work = max(single, wide) + (threads-1)*wide + threads*workBytes
 	for r := range ropes {

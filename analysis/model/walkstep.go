@@ -32,7 +32,7 @@ func (r *run) costs(l *Layer) (c costs) {
 	for _, t := range l.Tensors(r.spec) {
 		n := int64(t.Rows) * int64(t.Cols)
 		switch {
-		case t.Table || t.At.Kind == topology.Expert || t.At.Kind == topology.MTPExtra || t.At.Kind == topology.Router:
+		case t.Table || t.Mixes || t.At.Kind == topology.Expert || t.At.Kind == topology.MTPExtra || t.At.Kind == topology.Router:
 		case t.At.Kind == topology.SharedExpert:
 			c.after += n
 		default:

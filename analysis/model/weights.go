@@ -24,10 +24,12 @@ type body struct {
 	from Source // whose memory it is
 
 	in, postAttn, preMLP, postMLP []float32
+	streams                       [2]streams // by part
 	mixing                        mixing
 	mlp                           gated
 	router                        linear
 	correction                    []float32
+	byToken                       []int32 // TopK experts of each token
 	shared                        gated
 	sharedGate                    linear
 	scale, expertScale            []float32 // of the router
@@ -64,7 +66,7 @@ func sharedGate(l *Layer) Place {
 func (l *Layer) places(s *Spec) []Place {
 	var out []Place
 	for _, t := range l.Tensors(s) {
-		if t.Rows > 0 && !t.Table {
+		if t.Linear() {
 			out = append(out, t.At)
 		}
 	}
@@ -151,6 +153,11 @@ func (rd reader) body(l *Layer) (*body, error) {
 	}{{&b.in, l.In}, {&b.postAttn, l.PostAttn}, {&b.preMLP, l.PreMLP}, {&b.postMLP, l.PostMLP}} {
 		r.values(n.to, normAt(l, n.name), "weight", h)
 	}
+	if n := rd.spec.mixed(); rd.spec.Hyper != nil {
+		for p, name := range partNames {
+			r.streams(&b.streams[p], l.Index, name, n, 3)
+		}
+	}
 	b.mixing = l.mixer().read(r, l)
 	if l.MoE == nil || l.Beside != nil {
 		r.gated(&b.mlp, l.MLP.Inner, func(n string) Place { return l.mlp(topology.MLP, n) })
@@ -170,6 +177,12 @@ func (rd reader) body(l *Layer) (*body, error) {
 		}
 		if m.Correction != "" {
 			r.values(&b.correction, router(l), m.Correction, m.Experts)
+			if m.Correction == "bias" {
+				b.router.bias = nil // it has a part in the choice only
+			}
+		}
+		if m.ByToken {
+			r.byToken(b, m)
 		}
 		if m.Shared > 0 {
 			r.gated(&b.shared, m.Shared, func(n string) Place { return l.mlp(topology.SharedExpert, n) })

@@ -94,7 +94,7 @@ func openCache(ctx context.Context, m *measurement) (*hiddenCache, error) {
 	}
 	sum := sha256.Sum256(architecture)
 	c.key = cacheKey{
-		Identity: ref.Identity, Content: content, Architecture: hex.EncodeToString(sum[:]), Hidden: ref.Arch.Hidden,
+		Identity: ref.Identity, Content: content, Architecture: hex.EncodeToString(sum[:]), Hidden: ref.Arch.Width(),
 		Activations: activations(m.o.BF16), Arithmetic: arithmetic,
 	}
 	return c, nil

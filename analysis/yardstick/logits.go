@@ -116,7 +116,7 @@ func (h *heads) of(ctx context.Context, party, buffer int, rows []scoredRow, hid
 			defer p.src.Release()
 		}
 	}
-	width := p.spec.Hidden
+	width := p.spec.Width()
 	if need := len(rows) * width; cap(h.x) < need {
 		h.x = make([]float32, need)
 	}

@@ -118,7 +118,7 @@ next:
 	for i, p := range parties {
 		for r, run := range runs {
 			q := parties[run[0]].spec
-			if p.spec == q || q.Hidden == p.spec.Hidden && q.EmbedScale == p.spec.EmbedScale && reflect.DeepEqual(q.Layers, p.spec.Layers) {
+			if p.spec == q || q.Hidden == p.spec.Hidden && q.Width() == p.spec.Width() && q.EmbedScale == p.spec.EmbedScale && reflect.DeepEqual(q.Hyper, p.spec.Hyper) && reflect.DeepEqual(q.Layers, p.spec.Layers) {
 				runs[r] = append(runs[r], i)
 				continue next
 			}
@@ -157,7 +157,7 @@ func (m *measurement) group(ctx context.Context, g []chunkAt) error {
 		m.cache.keep(g, hidden[0])
 	}
 	if g[0].corpus == m.control.corpus && g[0].index == m.control.index && m.base == nil {
-		n := len(g[0].ids) * m.parties[0].spec.Hidden
+		n := len(g[0].ids) * m.parties[0].spec.Width()
 		m.first = append([]float32(nil), hidden[0][:n]...)
 	}
 	return m.score(ctx, g, hidden)

@@ -110,7 +110,7 @@ func (m *measurement) moved(ctx context.Context, out []model.Hidden, changed mod
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", ref.label, err)
 		}
-		x := out[i].X[(out[i].Rows-rows)*ref.spec.Hidden:]
+		x := out[i].X[(out[i].Rows-rows)*ref.spec.Width():]
 		if logits[i], err = h.Logits(nil, x, rows); err != nil {
 			return false, err
 		}

@@ -71,7 +71,7 @@ const logitRows = 64
 // promptLogprobs adds the tokens of the prompt that a step's rows say something of:
 // each row of the token after it.
 func (e *Engine) promptLogprobs(a *answer, x []float32) error {
-	h, v := e.c.Arch.Hidden, e.c.Arch.Vocab
+	h, v := e.c.Arch.Width(), e.c.Arch.Vocab
 	if a.fed == 0 {
 		a.asked = append(a.asked, chat.Token{ID: a.prompt[0], Text: string(e.tok.Bytes(a.prompt[0]))})
 	}

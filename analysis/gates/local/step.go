@@ -60,7 +60,7 @@ func (a *answer) wanted() int {
 
 // choose makes tokens of the hidden states of a step.
 func (e *Engine) choose(x []float32) (made int, err error) {
-	l, h, v := &e.loop, e.c.Arch.Hidden, e.c.Arch.Vocab
+	l, h, v := &e.loop, e.c.Arch.Width(), e.c.Arch.Vocab
 	l.rows = l.rows[:0]
 	at, n := 0, 0
 	for _, a := range l.in {
@@ -128,10 +128,12 @@ func (e *Engine) draft(x []float32) error {
 	if e.module == nil {
 		return nil
 	}
-	l, h := &e.loop, e.c.Arch.Hidden
+	l, h := &e.loop, e.c.Arch.Width()
 	l.drafts = l.drafts[:0]
 	l.normed = slices.Grow(l.normed[:0], len(x))[:len(x)]
-	e.batch.Normed(l.normed, x)
+	if err := e.batch.Normed(l.normed, x); err != nil {
+		return err
+	}
 	at := 0
 	for _, a := range l.in {
 		rows := len(a.step.Tokens)
