@@ -131,8 +131,9 @@ func (r *run) structure() error {
 }
 
 // wrapsFlat are the classes …ForConditionalGeneration whose checkpoints have the
-// text model's names as they are: releases before transformers renamed them.
-var wrapsFlat = map[string]bool{"qwen2_vl": true, "qwen2_5_vl": true}
+// text model's names as they are: releases before transformers renamed them, and Step's,
+// which name vision_model beside it.
+var wrapsFlat = map[string]bool{"qwen2_vl": true, "qwen2_5_vl": true, "step3p7": true}
 
 // flatKeys looks for a text model under a class that wraps one. The class shows in
 // the config: its name, and a text model nested in it.

@@ -74,6 +74,12 @@ func canonicalModule(tensor string) string {
 	if i := strings.Index(name, ".experts."); i >= 0 {
 		name = name[:i] + ".experts" // any part of them
 	}
+	if i := strings.Index(name, ".moe."); i >= 0 {
+		switch name[i+len(".moe."):] {
+		case "gate_proj", "up_proj", "down_proj": // Step's stacks, of all experts
+			name = name[:i] + ".moe.experts"
+		}
+	}
 	return name
 }
 

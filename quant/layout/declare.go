@@ -62,9 +62,14 @@ func (ix *matchIndex) find(out []int, names []string, isLinear bool) []int {
 }
 
 // isLinear says whether torch has a module as a Linear: the projections,
-// routers and heads, stored as a matrix, or experts as a stack of them.
+// routers and heads, stored as a matrix, or experts as a stack of them. A matrix that
+// is a parameter by itself, as ape of a compressor and in_proj_weight of torch's
+// attention are, is no Linear's weight.
 func isLinear(t *checkpoint.Tensor, r *topology.Role) bool {
-	if len(t.Shape) != 2 && (len(t.Shape) != 3 || r.Kind != topology.Expert) {
+	switch {
+	case len(t.Shape) == 2 && strings.HasSuffix(t.Name, ".weight"):
+	case len(t.Shape) == 3 && r.Kind == topology.Expert:
+	default:
 		return false
 	}
 	switch r.Kind {
