@@ -60,6 +60,12 @@ func TestConvolve(t *testing.T) {
 					t.Fatalf("%v: a state holds %d bytes, at most %d are said", c, held, c.Bytes())
 				}
 			}
+			if c.Taps > 1 { // a row too few is there
+				other := st.Copy(st.Len())
+				if kept := other.Cut(n - st.held() + c.Taps - 2); kept != 0 {
+					t.Fatalf("%v: kept %d with %d rows", c, kept, other.held())
+				}
+			}
 			if kept := st.Cut(n - convolutionKeeps - convolutionSlack - 1); kept != 0 || st.Len() != 0 {
 				t.Fatalf("rows that were dropped: kept %d, has %d", kept, st.Len())
 			}
