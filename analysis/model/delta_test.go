@@ -142,6 +142,42 @@ func TestDeltaTogether(t *testing.T) {
 	}
 }
 
+// TestQwenRope: configs of the first releases leave out how much of a head turns.
+func TestQwenRope(t *testing.T) {
+	got, err := edited(t, "qwen3_next", func(c map[string]any) {
+		c["rope_parameters"] = map[string]any{"rope_theta": 10000000, "rope_type": "default"}
+		delete(c, "partial_rotary_factor")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := got.Layers[3].Attn; a.Dim != 32 || a.Rope.Dim != 8 {
+		t.Errorf("%d of %d channels turn", a.Rope.Dim, a.Dim)
+	}
+}
+
+// TestDeltaInputs: all projections into a layer of gated delta rule read the same, and
+// the first of them is told.
+func TestDeltaInputs(t *testing.T) {
+	for name, maps := range map[string][]string{"qwen3_next": {"qkvz", "ba", "o"}, "qwen3_5": {"qkv", "z", "b", "a", "o"}} {
+		spec := opened(t, name).spec
+		l := &spec.Layers[0]
+		var got []string
+		for _, x := range l.Tensors(spec) {
+			if x.At.Kind != topology.Attention || x.Rows == 0 {
+				continue
+			}
+			got = append(got, x.At.Projection)
+			if in := x.Input.Projection; x.At.Projection != "o" && (in != "q" || x.Told != attn(l, maps[0])) || x.At.Projection == "o" && in != "o" {
+				t.Errorf("%s: %s reads the input of %s, which %s tells", name, x.At, x.Input, x.Told)
+			}
+		}
+		if !reflect.DeepEqual(got, maps) {
+			t.Errorf("%s: maps %v, want %v", name, got, maps)
+		}
+	}
+}
+
 // textOnly writes a checkpoint of the released layout as transformers saves its text
 // model.
 func textOnly(t *testing.T, f *fixture, dir string) {
