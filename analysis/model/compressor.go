@@ -61,7 +61,8 @@ type pool struct {
 
 // Rows stay of the tokens that drafts may take back, and of the windows that they
 // are in. A text that is cut back farther goes on from the end of a window: with
-// Overlap from one whose rows were marked.
+// Overlap from one whose rows were marked. Layers of several rates meet where all of them
+// can go on, which is near where one rate is a multiple of the other, as in the releases.
 const (
 	takenBack = 64
 	markEvery = 16
