@@ -16,7 +16,7 @@ func buildQwen3Next(b *builder) error {
 		b.refuse("attn_output_gate is false, which is not computed here")
 	}
 	c := *b.cfg
-	if b.cfg = &c; c.Rope.Partial == 0 {
+	if b.cfg = &c; c.Text["partial_rotary_factor"] == nil && b.ropeSection("")["partial_rotary_factor"] == nil {
 		c.Rope.Partial = 0.25 // as transformers has it
 	}
 	next := strings.HasPrefix(c.TextModelType, "qwen3_next")
