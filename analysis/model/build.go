@@ -211,13 +211,22 @@ func (b *builder) layerType(i int) string {
 func (b *builder) window(i int) int {
 	switch t := b.layerType(i); t {
 	case slidingAttention:
-		return int(b.real("sliding_window", 0))
+		return b.slides(i, 0)
 	case fullAttention, "":
 		return 0
 	default:
 		b.refuse("layer type %q is not known", t)
 		return 0
 	}
+}
+
+// slides is the sliding window of a layer that has one.
+func (b *builder) slides(i, otherwise int) int {
+	n := b.whole("sliding_window", otherwise)
+	if n == 0 {
+		b.refuse("layer %d has a sliding window and config.json gives no sliding_window", i)
+	}
+	return n
 }
 
 // ropeSection is the object with the parameters of a rope: of the whole model,
@@ -242,8 +251,12 @@ func (b *builder) ropeSection(layerType string) map[string]any {
 func (b *builder) rope(dim int, from topology.Rope, layerType string) Rope {
 	section := b.ropeSection(layerType)
 	number := func(key string, otherwise float64) float64 {
+		if section[key] == nil {
+			return otherwise
+		}
 		v, ok := section[key].(json.Number)
 		if !ok {
+			b.refuse("rope parameter %s is not a number", key)
 			return otherwise
 		}
 		x, err := v.Float64()

@@ -105,7 +105,7 @@ func (b *builder) gemma4Attention(i int, ropes map[string]topology.Rope) Attenti
 	}
 	switch kind {
 	case slidingAttention:
-		a.Window = b.whole("sliding_window", 512)
+		a.Window = b.slides(i, 512)
 	case fullAttention:
 	default:
 		b.refuse("layer type %q is not known; known are %s and %s", kind, fullAttention, slidingAttention)

@@ -206,7 +206,7 @@ func TestGemma4Refused(t *testing.T) {
 		{"gemma4_moe", set("num_key_value_heads", nil), "gives no num_key_value_heads"},
 		{"gemma4_moe", set("layer_types", []string{sliding, "linear_attention", full}), `layer type "linear_attention"`},
 		{"gemma4_moe", ropes(full, "rope_type", "yarn"), `rope type "yarn" of full_attention`},
-		{"gemma4_moe", ropes(full, "partial_rotary_factor", 1.5), "24 of 16 pairs"},
+		{"gemma4_moe", ropes(full, "partial_rotary_factor", 1.5), "partial_rotary_factor: 1.5 is more than 1"},
 		{"gemma4_moe", ropes(sliding, "partial_rotary_factor", 0.5), "partial_rotary_factor of sliding_attention is 0.5"},
 		{"gemma4_moe", set("top_k_experts", 9), "9 of 5 experts"},
 		{"gemma4_moe", set("model_type", "gemma4_assistant"), `"gemma4_assistant"`},

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// stated refuses what config.json says of heads and positions and cannot mean. To
-// whoever only looks at a checkpoint it is a note and as good as not said; a pass
-// with what is usual in its place would be of another model, and finite.
+// stated refuses what config.json says and cannot mean. To whoever only looks at a
+// checkpoint it is a note and as good as not said; a pass with what is usual in its
+// place would be of another model, and finite.
 func (b *builder) stated() {
 	text := b.cfg.Text
 	if v := text["head_dim"]; v != nil && fmt.Sprint(v) != fmt.Sprint(b.cfg.HeadDim) {
@@ -28,10 +28,18 @@ func (b *builder) stated() {
 			b.refuse("%s is no object", key)
 		}
 	}
+	if len(b.cfg.Unread) > 0 {
+		b.refuse("%s", b.cfg.Unread[0])
+	}
 }
 
-// theta refuses a base of rotary frequencies that is none.
+// theta refuses a base of rotary frequencies that is none, and a share of a head that
+// is nothing; pairs that do not turn are what the proportional rope has.
 func (b *builder) theta(where string, section map[string]any) {
+	const share = "partial_rotary_factor"
+	if n, ok := section[share].(json.Number); ok && number(n) == 0 && section["rope_type"] != "proportional" {
+		b.refuse("%s%s is %s", where, share, n)
+	}
 	v := section["rope_theta"]
 	if _, list := v.([]any); list && where == "" {
 		return // of values a layer: for families that read them, see unsupported

@@ -114,9 +114,7 @@ func (b *builder) stepAttention(i int) Attention {
 		a.Gate = HeadGate
 	}
 	if t == slidingAttention {
-		if a.Window = b.whole("sliding_window", 0); a.Window == 0 {
-			b.refuse("layer %d has a sliding window and config.json gives no sliding_window", i)
-		}
+		a.Window = b.slides(i, 0)
 	}
 	return a
 }

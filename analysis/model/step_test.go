@@ -79,7 +79,7 @@ func TestStepRefused(t *testing.T) {
 		{"step3p7", text("swiglu_limits_shared", []any{0, "7", 0}), "swiglu_limits_shared says nothing of layer 1"},
 		{"step3p7", text("query_pre_attn_scalar", 0), "query_pre_attn_scalar is 0"},
 		{"step3p7", text("num_sliding_attention_heads", 5), "5 heads are no multiple of 2"},
-		{"step3p7", text("share_expert_dim", 1.5), "share_expert_dim is 1.5"},
+		{"step3p7", text("share_expert_dim", 1.5), "share_expert_dim: 1.5 is not an integer"},
 		{"hub", text("rope_theta", []float64{5e6, 10000}), "rope_theta says nothing of layer 2"},
 		{"hub", text("rope_theta", []float64{5e6, 10000, 9}), "full_attention layers differ, layer 2 has 9 and 0.5, one before it 5e+06 and 0.5"},
 		{"hub", text("rope_theta", []any{5e6, 10000, "5e6"}), "rope_theta says nothing of layer 2"},

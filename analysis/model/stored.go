@@ -105,6 +105,9 @@ func (s *Stored) Vector(ctx context.Context, p Place, param string) ([]float32, 
 	}
 	t := &s.ck.Tensors[i]
 	n := t.Elements()
+	if t.DType >= checkpoint.I8 && param != tokenExperts { // no numbers with a fraction
+		return nil, &checkpoint.FileError{File: s.ck.Files[t.File].Name, Tensor: t.Name, Reason: fmt.Sprintf("values of type %s", t.DType), Err: checkpoint.ErrUnsupported}
+	}
 	if n > maxVector {
 		return nil, &checkpoint.FileError{File: s.ck.Files[t.File].Name, Tensor: t.Name, Reason: fmt.Sprintf("%d values where a vector is expected", n)}
 	}

@@ -45,6 +45,9 @@ type Config struct {
 
 	// Notes are things in the file that cannot be right or were not understood.
 	Notes []string
+	// Unread are those of Notes that are about values which count as absent: who computes
+	// with what is usual in their place computes another model.
+	Unread []string
 	// Text is the object that the sizes came from, for whoever needs more.
 	// Numbers are json.Number.
 	Text map[string]any
@@ -93,7 +96,9 @@ func ParseConfig(data []byte) (Config, error) {
 	r.layerSizes()
 	r.moePattern()
 	r.contradictions()
-	r.quantization(root)
+	unread := c.Unread
+	r.quantization(root) // says nothing of what is computed
+	c.Unread = unread
 	return c, nil
 }
 
@@ -120,6 +125,12 @@ func (r *reader) notef(format string, args ...any) {
 	r.cfg.Notes = append(r.cfg.Notes, fmt.Sprintf(format, args...))
 }
 
+// unreadf notes a value that counts as absent.
+func (r *reader) unreadf(format string, args ...any) {
+	r.notef(format, args...)
+	r.cfg.Unread = append(r.cfg.Unread, r.cfg.Notes[len(r.cfg.Notes)-1])
+}
+
 // size reads the first of the keys that is there as a count below limit.
 func (r *reader) size(limit int, keys ...string) int {
 	found, from := 0, ""
@@ -130,7 +141,7 @@ func (r *reader) size(limit int, keys ...string) int {
 		}
 		n, err := countOf(v, limit)
 		if err != nil {
-			r.notef("%s: %v", k, err)
+			r.unreadf("%s: %v", k, err)
 			continue
 		}
 		if from != "" && n != found {

@@ -91,6 +91,9 @@ func (r *reader) layerSizes() {
 	}
 	own, ok := r.obj["per_layer_config"].(object)
 	if !ok {
+		if r.has("per_layer_config") {
+			r.unreadf("per_layer_config: %s is no object", brief(r.obj["per_layer_config"]))
+		}
 		return
 	}
 	c.layerHeads = map[int]heads{}
@@ -98,7 +101,7 @@ func (r *reader) layerSizes() {
 		layer, isLayer := number(key, maxLayers)
 		sizes, isObject := own[key].(object)
 		if !isLayer || !isObject || c.Layers > 0 && layer >= c.Layers {
-			r.notef("per_layer_config: %q with %s says nothing of one of %s", key, brief(own[key]), counted(c.Layers, "layer"))
+			r.unreadf("per_layer_config: %q with %s says nothing of one of %s", key, brief(own[key]), counted(c.Layers, "layer"))
 			continue
 		}
 		c.layerHeads[layer] = r.headsOf(sizes)

@@ -41,6 +41,11 @@ func (r *reader) moePattern() {
 	if r.cfg.Experts == 0 {
 		return
 	}
+	for _, key := range []string{"mlp_layer_types", "mlp_only_layers"} {
+		if _, list := r.obj[key].([]any); r.has(key) && !list {
+			r.unreadf("%s: %s is no list", key, brief(r.obj[key]))
+		}
+	}
 	if types := listOf(r.obj["mlp_layer_types"]); len(types) > 0 {
 		p.stated, p.listed = true, map[int]bool{}
 		if len(types) == r.cfg.Layers {
@@ -78,9 +83,12 @@ func (r *reader) moePattern() {
 		p.every, p.phase = max(1, r.size(maxLayers, "decoder_sparse_step")), 1
 		p.dense = map[int]bool{}
 		for _, v := range listOf(r.obj["mlp_only_layers"]) {
-			if n, err := countOf(v, maxLayers); err == nil {
-				p.dense[n] = true
+			n, err := countOf(v, maxLayers)
+			if err != nil {
+				r.unreadf("mlp_only_layers: %v", err)
+				continue
 			}
+			p.dense[n] = true
 		}
 		return
 	}
@@ -124,7 +132,7 @@ func (r *reader) layerList(key string) bool {
 		for word := range strings.SplitSeq(v, ",") {
 			n, ok := number(strings.TrimSpace(word), maxLayers)
 			if !ok {
-				r.notef("%s: %s is no list of layers", key, brief(v))
+				r.unreadf("%s: %s is no list of layers", key, brief(v))
 				return false
 			}
 			layers = append(layers, n)
@@ -133,7 +141,7 @@ func (r *reader) layerList(key string) bool {
 		for _, e := range v {
 			n, err := countOf(e, maxLayers)
 			if err != nil {
-				r.notef("%s: %v", key, err)
+				r.unreadf("%s: %v", key, err)
 				return false
 			}
 			layers = append(layers, n)

@@ -95,6 +95,11 @@ func ropeSections(section object) map[string]object {
 
 func (r *reader) ropeOf(s object, base Rope, where string) Rope {
 	rope := base
+	for _, key := range []string{"rope_type", "type"} {
+		if _, word := s[key].(string); s[key] != nil && !word {
+			r.unreadf("%s.%s: %s is no word", where, key, brief(s[key]))
+		}
+	}
 	if rope.Type = stringOf(s["rope_type"]); rope.Type == "" {
 		rope.Type = stringOf(s["type"])
 	}
@@ -106,7 +111,7 @@ func (r *reader) ropeOf(s object, base Rope, where string) Rope {
 	if v, ok := s["original_max_position_embeddings"]; ok && v != nil {
 		n, err := countOf(v, maxPositions)
 		if err != nil {
-			r.notef("%s.original_max_position_embeddings: %v", where, err)
+			r.unreadf("%s.original_max_position_embeddings: %v", where, err)
 		}
 		rope.OriginalMax = n
 	}
@@ -127,11 +132,14 @@ func (r *reader) ropeOf(s object, base Rope, where string) Rope {
 func (r *reader) real(s object, key string) float64 {
 	num, ok := s[key].(json.Number)
 	if !ok {
+		if _, list := s[key].([]any); s[key] != nil && !list {
+			r.unreadf("%s: %s is not a number", key, brief(s[key]))
+		}
 		return 0
 	}
 	f, err := num.Float64()
 	if err != nil || f < 0 {
-		r.notef("%s: %s is no positive number", key, num)
+		r.unreadf("%s: %s is no positive number", key, num)
 		return 0
 	}
 	return f
@@ -142,7 +150,7 @@ func (r *reader) partial(s object, otherwise float64) float64 {
 	for _, key := range []string{"partial_rotary_factor", "rotary_pct"} {
 		f := r.real(s, key)
 		if f > 1 {
-			r.notef("%s: %g is more than 1", key, f)
+			r.unreadf("%s: %g is more than 1", key, f)
 			continue
 		}
 		if f > 0 {
