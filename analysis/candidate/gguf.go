@@ -66,7 +66,7 @@ func ofGGUF(ctx context.Context, path string, m *gguf.Model, o Options) (*Candid
 	}
 	c.setInventory(ggufInventory(m, spec))
 	c.Effective = c.schemeNames()
-	c.Findings = ggufFindings(m)
+	c.Findings = append(ggufFindings(m), unasked(m.Topology, spec)...)
 	f, err := blocksFinding(ctx, m)
 	c.Findings = append(c.Findings, f...)
 	if err != nil {

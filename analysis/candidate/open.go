@@ -140,7 +140,7 @@ func fromCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint,
 	if lay.Packing != "" {
 		c.Identity = madeOf([]string{c.Identity}, func(w io.Writer) { fmt.Fprint(w, "packing ", lay.Packing) })
 	}
-	c.Findings = layoutFindings(lay.Findings)
+	c.Findings = append(layoutFindings(lay.Findings), unasked(top, spec)...)
 	c.readTokenizer(ck)
 	c.setInventory(x.inventory())
 	c.Effective = c.schemeNames()

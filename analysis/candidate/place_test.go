@@ -39,10 +39,15 @@ func TestReads(t *testing.T) {
 // Nothing that a pass asks for is missing from what is checked before: a pass over
 // every family reads only what needs lists, biases aside.
 func TestNeeds(t *testing.T) {
-	for _, name := range []string{"llama_tied", "qwen3", "qwen3_moe", "glm4_moe", "deepseek_v3", "gemma3_text", "gpt_oss", "mixtral", "qwen2"} {
+	for _, name := range []string{"llama_tied", "qwen3", "qwen3_moe", "glm4_moe", "deepseek_v3", "gemma3_text", "gpt_oss", "mixtral", "qwen2",
+		"qwen3_next", "qwen3_5", "qwen3_5_moe", "step3p7", "deepseek_v2", "deepseek_v4", "gemma4_moe", "gemma4_ple"} {
 		c := open(t, "../model/testdata/"+name)
 		w := &watching{traced: source(t, c), asked: map[param]bool{}}
-		if _, err := model.Run(t.Context(), c.Arch, []model.Source{w}, tokens, model.Options{Set: kernels.Best(), Threads: 1}); err != nil {
+		text := make([]int32, 24)
+		for i := range text {
+			text[i] = int32(i * 5 % c.Arch.Vocab)
+		}
+		if _, err := model.Run(t.Context(), c.Arch, []model.Source{w}, [][]int32{text}, model.Options{Set: kernels.Best(), Threads: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := model.NewHead(t.Context(), c.Arch, w, model.Options{Set: kernels.Best()}); err != nil {

@@ -80,6 +80,9 @@ func printMeasure(w io.Writer, r *yardstick.Report, d *measureDocument) error {
 		}
 		t.line("gate %-12s %s  %s", g.Gate, verdict, views.Clean(g.Message))
 	}
+	for _, f := range d.Reference.Findings {
+		t.line("finding  %s: %s", views.Clean(d.Reference.Label), views.Clean(f.Message))
+	}
 	for _, row := range d.Candidates {
 		for _, f := range row.Findings {
 			t.line("finding  %s: %s", views.Clean(row.Candidate), views.Clean(f.Message))
