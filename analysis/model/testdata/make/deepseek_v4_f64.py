@@ -5,7 +5,7 @@ deepseek_v4_nextn.py and vLLM's deepseek_v4_mtp.py have the same): for every res
   z = e_proj enorm(embedding of token i+1) + h_proj hnorm(stream as it leaves the last layer)
 
 then a block with a window alone, a mixing of streams of its own, norm, and the main model's
-head. vLLM and SGLang blank the embedding at position 0; the release does not, nor is it here.
+head. vLLM blanks the embedding at position 0; the release does not, nor is it here.
 Everything is recomputed for every text: there is no cache to be wrong."""
 import numpy as np
 
