@@ -96,7 +96,7 @@ func readPlainly(b *testing.B, dir string) (bytes int64, took time.Duration) {
 	return bytes, time.Since(start)
 }
 
-// BenchmarkStream is row 4 of the performance contract: source bytes a second of a
+// BenchmarkStream is what streaming is worth: source bytes a second of a
 // whole run, session and all, over plain sequential reads of the same files from
 // the page cache, alternating; and the peak of resident memory, which must stay
 // within 256 MiB and three largest tensors.

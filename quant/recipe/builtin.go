@@ -104,7 +104,7 @@ func Builtin(name string, m *topology.Model) (*File, error) {
 		}
 	}
 	if len(f.Groups) == 0 {
-		return nil, fmt.Errorf("%w: recipe %s: the checkpoint has none of its targets in floating point", ErrNothing, is.Name)
+		return nil, fmt.Errorf("%w: recipe %s: %s", ErrNothing, is.Name, b.nothing(is.groups))
 	}
 	f.Ignore = b.ignore()
 	return f, nil
@@ -137,6 +137,20 @@ func (b *builder) take(g int, is builtinGroup) []string {
 		}
 	}
 	return names
+}
+
+// nothing says why no group takes anything: rows of a width that blocks do not
+// divide, or no target at all.
+func (b *builder) nothing(groups []builtinGroup) string {
+	for g := range groups {
+		for k := range b.Matrices {
+			m := &b.Matrices[k]
+			if groups[g].scheme == "nvfp4" && !m.Role.MTP && m.Cols%16 != 0 && sourceReason(b.Model, b.MatrixTensor[k]) == "" && groups[g].takes(b, &m.Role) {
+				return fmt.Sprintf("rows of %s are %d wide, no whole number of NVFP4's blocks of 16, and servers want one scheme for all experts of a layer", m.Name, m.Cols)
+			}
+		}
+	}
+	return "the checkpoint has none of its targets in floating point"
 }
 
 func (b *builder) unfit(m *topology.Matrix) bool {

@@ -117,6 +117,29 @@ func TestBuiltinLeavesRaggedExperts(t *testing.T) {
 }
 
 // What Select takes, and nothing else, is what the recipe of the same targets takes.
+// TestBuiltinOfNothing: why a recipe takes nothing is said, of the first matrix that it
+// would have taken.
+func TestBuiltinOfNothing(t *testing.T) {
+	ts := func(inner int64) []topology.Named {
+		return []topology.Named{
+			{Name: "model.layers.0.self_attn.q_proj.weight", DType: "BF16", Shape: []int64{16, 16}},
+			{Name: "model.layers.0.mlp.experts.0.down_proj.weight", DType: "BF16", Shape: []int64{16, inner}},
+		}
+	}
+	for _, c := range []struct {
+		tensors []topology.Named
+		want    string
+	}{
+		{ts(24), "rows of model.layers.0.mlp.experts.0.down_proj.weight are 24 wide, no whole number of NVFP4's blocks of 16"},
+		{ts(32)[:1], "the checkpoint has none of its targets in floating point"},
+	} {
+		_, err := Builtin("moe-nvfp4", resolve(t, towersConfig, c.tensors))
+		if !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
 func TestFromTargets(t *testing.T) {
 	m := resolve(t, moeConfig, moe("BF16"))
 	for _, targets := range []string{"", "*", "*.q_proj,*.mlp.*", "re:.*up_proj", "lm_head", "*.gate"} {

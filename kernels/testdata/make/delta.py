@@ -3,8 +3,9 @@ what golden/delta_*.safetensors hold.
 
     python delta.py MODELS OUT
 
-MODELS has NAME/model.safetensors, NAME.expected.safetensors and
-NAME.linear0.safetensors for qwen3_next and qwen3_5.
+MODELS has NAME/model.safetensors and NAME.expected.safetensors of qwen3_next and
+qwen3_5, as analysis/model/testdata has them, and NAME.linear0.safetensors: what goes in
+and out of each step of layer 0 in transformers 5.17, with the recurrent form's states.
 """
 import json
 import struct

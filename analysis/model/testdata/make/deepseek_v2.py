@@ -1,4 +1,4 @@
-"""deepseek_v2_lora: what the handed deepseek_v2 does not have. A low-rank query, the greedy choice,
+"""deepseek_v2_lora: what deepseek_v2 does not have. A low-rank query, the greedy choice,
 rms_norm_eps far from the 1e-6 that the latents' norms keep, two mscales that differ, biases, a
 routed weight below 1, first_k_dense_replace 2 of 4, heads that are no power of two.
 config.hub.json spells it as the releases do (rope_scaling, rope_theta, torch_dtype, keys of losses)."""

@@ -1,5 +1,5 @@
-"""DeepSeek-V4 with its MTP module in f64, token by token, after the words of the golden
-models' description and of the released module (inference/model.py of the release; SGLang's
+"""DeepSeek-V4 with its MTP module in f64, token by token, after what transformers
+computes and the released module (inference/model.py of the release; SGLang's
 deepseek_v4_nextn.py and vLLM's deepseek_v4_mtp.py have the same): for every residual stream
 
   z = e_proj enorm(embedding of token i+1) + h_proj hnorm(stream as it leaves the last layer)

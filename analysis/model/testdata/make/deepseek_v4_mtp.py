@@ -1,4 +1,4 @@
-"""deepseek_v4_mtp: what the handed deepseek_v4 does not have. Two streams, rates 3 and 5, three groups
+"""deepseek_v4_mtp: what deepseek_v4 does not have. Two streams, rates 3 and 5, three groups
 of two heads, five experts of which three, two hash layers of four, a window of 7, two sparse
 layers with 3 entries of 5 index heads, rms_norm_eps and hc_eps of their own, 4 Sinkhorn rounds, and
 an MTP module. The main model is transformers' in f32, the module, which no peer runs on a CPU,

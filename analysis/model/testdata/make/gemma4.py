@@ -1,4 +1,4 @@
-"""Random Gemma 4 models with options that the handed ones do not have, and what
+"""Random Gemma 4 models with options that gemma4_moe and gemma4_ple do not have, and what
 transformers says of them.
 
     python gemma4.py FOLDER

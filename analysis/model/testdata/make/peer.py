@@ -1,10 +1,10 @@
 """Small random checkpoints and what transformers computes of them, for the scripts beside.
 
-  python deepseek_v2.py, python step3p7.py
+  python deepseek_v2.py, and so on
 
 Weights are bf16 numbers, the passes f32 on one thread with eager attention. A golden
 is the folder ../<name> and the file ../<name>.expected.safetensors, whose arrays are
-named as those of the golden models that were handed to this project: hidden.i is the
+named as those of all golden models: hidden.i is the
 input of layer i, final_norm follows the final norm (sequence 0), expert_ids ascend.
 Made with transformers 5.24 and torch 2.15 on a CPU.
 """

@@ -1,4 +1,4 @@
-"""step3p7_mtp: what the handed step3p7 does not have. Two MTP layers under the release's names, yarn
+"""step3p7_mtp: what step3p7 does not have. Two MTP layers under the release's names, yarn
 with half of the channels, biases, query_pre_attn_scalar that is not head_dim, more heads in sliding
 layers than in full ones by three, limits in a dense layer, null among limits, experts in layers 1 and 3.
 
