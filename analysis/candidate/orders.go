@@ -15,22 +15,16 @@ const (
 	mixedName   = "gate and up interleaved"
 )
 
-// heads are how the rows of a projection fall into heads of so many rows, of which
-// the first rotary ones are rotated; 0 where they do not.
+// heads are how the rows of a projection, or the columns of o, fall into heads of so
+// many, of which the first rotary ones are rotated; 0 where they do not.
 func (x *comparing) heads(p model.Place) (heads, width, rotary int) {
 	if p.Kind != topology.Attention || p.Layer < 0 || p.Layer >= len(x.spec.Layers) {
 		return 0, 0, 0
 	}
-	a := &x.spec.Layers[p.Layer].Attn
-	switch {
-	case a.LowRank != nil:
-		return 0, 0, 0
-	case p.Projection == "q":
-		return a.Heads, a.Dim, a.Rope.Dim
-	case p.Projection == "k":
-		return a.KVHeads, a.Dim, a.Rope.Dim
-	case p.Projection == "v":
-		return a.KVHeads, a.VDim, 0
+	for _, t := range x.spec.Layers[p.Layer].Tensors(x.spec) {
+		if t.At == p {
+			return t.Heads, t.Width, t.Rotary
+		}
 	}
 	return 0, 0, 0
 }
@@ -96,10 +90,6 @@ func knownPair(p *pair) (order []int32, name string) {
 // nameOf names an order that rows were matched to.
 func (x *comparing) nameOf(order []int32, at model.Place) string {
 	heads, width, _ := x.heads(at)
-	if at.Projection == "o" && at.Layer >= 0 && at.Layer < len(x.spec.Layers) { // whose columns are heads
-		a := &x.spec.Layers[at.Layer].Attn
-		heads, width = a.Heads, a.VDim
-	}
 	if heads*width != len(order) || heads < 2 {
 		return ""
 	}

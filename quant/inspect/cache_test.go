@@ -1,44 +1,12 @@
 package inspect
 
 import (
-	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
-	"quantscope/quant/topology"
+	"quantscope/quant/topology/topologytest"
 )
-
-// headerOf is a header that quant/topology tests with.
-func headerOf(t testing.TB, name string) *topology.Model {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "topology", "testdata", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var f struct {
-		Config  json.RawMessage
-		Tensors [][]json.RawMessage
-	}
-	if err := json.Unmarshal(data, &f); err != nil {
-		t.Fatal(err)
-	}
-	tensors := make([]topology.Named, len(f.Tensors))
-	for i, row := range f.Tensors {
-		for k, to := range []any{&tensors[i].Name, &tensors[i].DType, &tensors[i].Shape} {
-			if err := json.Unmarshal(row[k], to); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	m, err := topology.FromConfig(f.Config, tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
 
 // Layers that keep alike stand in one row, in bytes of bf16; what they keep together of
 // 1000 tokens is by hand what quant/plan says as well.
@@ -68,7 +36,7 @@ func TestCaches(t *testing.T) {
 		{"deepseek_v2", []Cache{{Attention: "full_attention", Layers: 2, BytesPerToken: 48}}, 2 * 48 * 1000},
 		{"qwen3", []Cache{{Attention: "full_attention", Layers: 2, BytesPerToken: 2 * 2 * 48}}, 2 * 192 * 1000},
 	} {
-		got := caches(headerOf(t, c.name))
+		got := caches(topologytest.Model(t, c.name))
 		if !slices.Equal(got, c.rows) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.rows)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"quantscope/quant/recipe"
 	"quantscope/quant/topology"
+	"quantscope/quant/topology/topologytest"
 )
 
 // On every architecture that names are known of, a built-in recipe has no error, takes
@@ -16,7 +17,7 @@ import (
 func TestBuiltinsOfFamilies(t *testing.T) {
 	planned := 0
 	for _, fixture := range topologyFixtures(t) {
-		m := fromTopology(t, fixture)
+		m := topologytest.Model(t, fixture)
 		if m.Config.QuantMethod != "" || fixture == "case_experts_only" || strings.HasPrefix(fixture, "case_dtypes") {
 			continue
 		}
@@ -90,7 +91,7 @@ func TestLastLayers(t *testing.T) {
 }
 
 func TestBuiltinRefuses(t *testing.T) {
-	m := fromTopology(t, "llama_untied")
+	m := topologytest.Model(t, "llama_untied")
 	if _, err := recipe.Builtin("moe-nvfp4", m); !errors.Is(err, recipe.ErrNothing) {
 		t.Errorf("a dense model: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"quantscope/quant/method"
 	"quantscope/quant/recipe"
 	"quantscope/quant/topology"
+	"quantscope/quant/topology/topologytest"
 )
 
 // What a rank keeps of 1000 tokens in each golden model of the newest families, by
@@ -44,7 +45,7 @@ func TestCachesOfFamilies(t *testing.T) {
 		{"gemma4_moe", 2, 2*2*16*2*12 + 2*32*2*text, 0, ""}, // one head in the layer that sees all
 		{"gemma4_ple", 1, 2*16*2*10 + 2*32*2*text, 0, "the last 2 layers use the keys and values of layers before them"},
 	} {
-		m := fromTopology(t, c.name)
+		m := topologytest.Model(t, c.name)
 		p := resolved(t, m, builtinOf(t, "int4-g128", m), Options{KVTokens: text, Ranks: c.ranks})
 		got := p.Before
 		if got.KVBytes != c.kv || got.StateBytes != c.state || p.After.KVBytes != c.kv || p.After.StateBytes != c.state {
@@ -66,7 +67,7 @@ var goldenFamilies = []string{"qwen3_next", "qwen3_5", "qwen3_5_moe", "step3p7",
 // storedZeros writes a header of quant/topology's with zeros behind it.
 func storedZeros(t testing.TB, name string) (*checkpoint.Checkpoint, *topology.Model) {
 	t.Helper()
-	m := fromTopology(t, name)
+	m := topologytest.Model(t, name)
 	dir := t.TempDir()
 	var specs []checkpoint.Spec
 	for _, x := range m.Tensors {
@@ -178,7 +179,7 @@ func TestPartsOfAttentionTargeted(t *testing.T) {
 		{"qwen3_next", "*.shared_expert_gate", RouterTargeted, Error, "a router"},
 		{"gemma4_ple", "*embed_tokens_per_layer", EmbedTargeted, Error, "an embedding"},
 	} {
-		p := resolved(t, fromTopology(t, c.family), parse(t, "groups:\n  - {scheme: fp8, targets: ['"+c.target+"']}\n"), Options{})
+		p := resolved(t, topologytest.Model(t, c.family), parse(t, "groups:\n  - {scheme: fp8, targets: ['"+c.target+"']}\n"), Options{})
 		f := p.found(c.id)
 		switch {
 		case c.id == "":

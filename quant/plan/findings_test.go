@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"quantscope/quant/recipe"
+	"quantscope/quant/topology/topologytest"
 )
 
 // Each recipe is wrong in one way, and is good without it.
@@ -85,7 +86,7 @@ func TestBrokenRecipes(t *testing.T) {
 // Fused experts are targeted whole or not at all, and a recipe for 2-D weights does
 // not pass over them in silence.
 func TestFusedExperts(t *testing.T) {
-	m := fromTopology(t, "case_fused_experts") // attention 4·16·16, experts 4·32·16 and 4·16·16
+	m := topologytest.Model(t, "case_fused_experts") // attention 4·16·16, experts 4·32·16 and 4·16·16
 	for _, c := range []struct{ text, id, part string }{
 		{"groups:\n  - {scheme: nvfp4, targets: ['*.weight']}\n", FusedMissed, "reaches 25.0 % of the parameters of linear maps; 75.0 % stand in 2 3-D tensors"},
 		{"groups:\n  - {scheme: nvfp4, targets: ['*.experts.gate_up_proj']}\n", FusedPartly, "8 of the 12 matrices of model.layers.0.mlp.experts"},
@@ -101,7 +102,7 @@ func TestFusedExperts(t *testing.T) {
 			t.Errorf("%s: %v", c.text, err)
 		}
 	}
-	bias := fromTopology(t, "gpt_oss")
+	bias := topologytest.Model(t, "gpt_oss")
 	p := resolved(t, bias, parse(t, "groups:\n  - {scheme: nvfp4, targets: ['*.experts.*']}\n"), Options{})
 	if f := p.found(FusedBias); f == nil || !strings.HasSuffix(f.Tensor, "_bias") {
 		t.Errorf("%+v", p.Findings)
@@ -136,11 +137,11 @@ func TestStoredExperts(t *testing.T) {
 // What is packed already has no matrix to quantize; what stands beside it has.
 func TestQuantizedAlready(t *testing.T) {
 	for _, name := range []string{"case_gptq", "case_awq"} {
-		if _, err := Resolve(fromTopology(t, name), parse(t, "groups:\n  - {scheme: fp8, targets: ['*']}\n"), Options{}); err == nil || !strings.Contains(err.Error(), "no matrix stands in BF16, F16 or F32 (the config says: quantized by ") {
+		if _, err := Resolve(topologytest.Model(t, name), parse(t, "groups:\n  - {scheme: fp8, targets: ['*']}\n"), Options{}); err == nil || !strings.Contains(err.Error(), "no matrix stands in BF16, F16 or F32 (the config says: quantized by ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	m := fromTopology(t, "case_ignore_list")
+	m := topologytest.Model(t, "case_ignore_list")
 	p := resolved(t, m, parse(t, "groups:\n  - {scheme: nvfp4, targets: ['mtp.*']}\n"), Options{})
 	if p.found(AlreadyQuant) == nil {
 		t.Errorf("%+v", p.Findings)

@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -149,35 +147,6 @@ func deepSeekV3(t testing.TB) *topology.Model {
 	return s.model(t, `{"architectures":["DeepseekV3ForCausalLM"],"model_type":"deepseek_v3","hidden_size":7168,"num_hidden_layers":61,"num_nextn_predict_layers":1,"num_attention_heads":128,"num_key_value_heads":128,
 		"q_lora_rank":1536,"kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":256,"n_shared_experts":1,"num_experts_per_tok":8,"moe_intermediate_size":2048,
 		"intermediate_size":18432,"first_k_dense_replace":3,"moe_layer_freq":1,"vocab_size":129280,"tie_word_embeddings":false}`)
-}
-
-// fromTopology is the header of a real checkpoint that quant/topology tests with.
-func fromTopology(t testing.TB, name string) *topology.Model {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "topology", "testdata", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var f struct {
-		Config  json.RawMessage
-		Tensors [][]json.RawMessage
-	}
-	if err := json.Unmarshal(data, &f); err != nil {
-		t.Fatal(err)
-	}
-	tensors := make([]topology.Named, len(f.Tensors))
-	for i, row := range f.Tensors {
-		for k, to := range []any{&tensors[i].Name, &tensors[i].DType, &tensors[i].Shape} {
-			if err := json.Unmarshal(row[k], to); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	m, err := topology.FromConfig(f.Config, tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 func topologyFixtures(t testing.TB) []string {

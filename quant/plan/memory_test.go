@@ -10,6 +10,7 @@ import (
 
 	"quantscope/quant/recipe"
 	"quantscope/quant/topology"
+	"quantscope/quant/topology/topologytest"
 )
 
 // qwenLayer is a layer of Qwen3-30B-A3B without its experts, in elements that a rank
@@ -324,7 +325,7 @@ func TestTower(t *testing.T) {
 // together, and what a class leaves out does not depend on them.
 func TestRanksOfFamilies(t *testing.T) {
 	for _, fixture := range topologyFixtures(t) {
-		m := fromTopology(t, fixture)
+		m := topologytest.Model(t, fixture)
 		padding := int64(0)
 		for i := range m.Tensors {
 			if r := &m.Roles[i]; cutOf(r) == byVocab && r.Param == "weight" && len(m.Tensors[i].Shape) == 2 {

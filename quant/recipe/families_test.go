@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"quantscope/quant/topology"
+	"quantscope/quant/topology/topologytest"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -26,24 +26,9 @@ var goldenFamilies = []string{
 // family is a header of quant/topology's, and the bytes of its tensors.
 func family(t testing.TB, name string) (*topology.Model, []int64) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "topology", "testdata", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var f struct {
-		Config  json.RawMessage
-		Tensors [][]json.RawMessage
-	}
-	if err := json.Unmarshal(data, &f); err != nil {
-		t.Fatal(err)
-	}
-	tensors, size := make([]topology.Named, len(f.Tensors)), make([]int64, len(f.Tensors))
-	for i, row := range f.Tensors {
-		for k, to := range []any{&tensors[i].Name, &tensors[i].DType, &tensors[i].Shape} {
-			if err := json.Unmarshal(row[k], to); err != nil {
-				t.Fatal(err)
-			}
-		}
+	config, tensors := topologytest.Header(t, name)
+	size := make([]int64, len(tensors))
+	for i := range tensors {
 		size[i] = map[string]int64{"F32": 4, "I64": 8, "BF16": 2}[tensors[i].DType]
 		if size[i] == 0 {
 			size[i] = 1
@@ -52,7 +37,7 @@ func family(t testing.TB, name string) (*topology.Model, []int64) {
 			size[i] *= d
 		}
 	}
-	return resolve(t, string(f.Config), tensors), size
+	return resolve(t, string(config), tensors), size
 }
 
 // shapesOf lists names with numbers taken out, each with how often it stands.
